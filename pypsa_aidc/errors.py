@@ -1,0 +1,157 @@
+"""The errors this package raises on purpose, and the collector that reports several faults of one input together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Real
+
+
+class AIDCError(Exception):
+    """Base of every error that `pypsa_aidc` raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with an input: where, what was given, what was expected, and what to do."""
+
+    where: str
+    given: object
+    expected: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f" {self.remedy}" if self.remedy else ""
+        return f"{self.where}: given {self.given!r}, expected {self.expected}.{remedy}"
+
+
+class InputError(AIDCError, ValueError):
+    """An input was refused; `faults` lists everything that is wrong with it.
+
+    Parameters
+    ----------
+    subject
+        What was being read or built, e.g. ``"Job 'A'"``.
+    faults
+        At least one fault.
+    """
+
+    def __init__(self, subject: str, faults: tuple[Fault, ...]) -> None:
+        self.subject = subject
+        self.faults = faults
+        count = "" if len(faults) == 1 else f" ({len(faults)} faults)"
+        super().__init__(f"{subject}{count}:\n" + "\n".join(f"  - {fault}" for fault in faults))
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, tuple[Fault, ...]]]:
+        return type(self), (self.subject, self.faults)
+
+
+class SpecError(InputError):
+    """A specification stored in a network (the JSON in a string column) cannot be read."""
+
+
+class StaleError(InputError):
+    """What is stored in the network no longer fits it: other snapshots, other weightings, another solve."""
+
+
+class UnsupportedError(AIDCError, NotImplementedError):
+    """A PyPSA mode or a combination of options that would give a wrong answer, and is therefore refused."""
+
+
+class NotSolvedError(AIDCError, RuntimeError):
+    """There is no solution: the solver stopped without one, or nothing has been solved yet."""
+
+
+class InfeasibleError(NotSolvedError):
+    """No dispatch satisfies all constraints; `explanation` says in words which ones collide.
+
+    Parameters
+    ----------
+    explanation
+        Text for a person: which job, how many GPU-hours short, what would do.
+    """
+
+    def __init__(self, explanation: str) -> None:
+        self.explanation = explanation
+        super().__init__(explanation)
+
+
+class AuditError(AIDCError):
+    """A solution broke a constraint when it was checked again from the decoded result."""
+
+
+class UnitWarning(UserWarning):
+    """A number that is legal but looks as if it were given in another unit."""
+
+
+class Faults:
+    """Collects faults of one input so that they are reported together.
+
+    Parameters
+    ----------
+    subject
+        What is being read or built; becomes the first line of the error.
+
+    Examples
+    --------
+    >>> faults = Faults("GPU 'X1'")
+    >>> faults.number("memory", -80e9, above=0)
+    >>> faults.number("peak", float("nan"), above=0)
+    >>> try:
+    ...     faults.raise_any()
+    ... except InputError as error:
+    ...     print(len(error.faults))
+    2
+    """
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self._faults: list[Fault] = []
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(self._faults)
+
+    def __len__(self) -> int:
+        return len(self._faults)
+
+    def add(self, where: str, given: object, expected: str, remedy: str = "") -> None:
+        """Note one fault."""
+        self._faults.append(Fault(where, given, expected, remedy))
+
+    def require(self, ok: bool, where: str, given: object, expected: str, remedy: str = "") -> None:
+        """Note a fault unless `ok`."""
+        if not ok:
+            self.add(where, given, expected, remedy)
+
+    def number(
+        self,
+        where: str,
+        value: object,
+        *,
+        above: float | None = None,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        integer: bool = False,
+        remedy: str = "",
+    ) -> None:
+        """Note a fault unless `value` is a finite number in the given range (`integer`: a whole one)."""
+        expected = "a whole number" if integer else "a finite number"
+        expected += "" if above is None else f" above {above:g}"
+        expected += "" if at_least is None else f" of at least {at_least:g}"
+        expected += "" if at_most is None else f"{' and' if above is not None or at_least is not None else ''} at most {at_most:g}"
+        ok = (
+            isinstance(value, Real)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+            and (not integer or float(value).is_integer())
+            and (above is None or float(value) > above)
+            and (at_least is None or float(value) >= at_least)
+            and (at_most is None or float(value) <= at_most)
+        )
+        self.require(ok, where, value, expected, remedy)
+
+    def raise_any(self, error: type[InputError] = InputError) -> None:
+        """Raise `error` with all noted faults, if there are any."""
+        if self._faults:
+            raise error(self.subject, tuple(self._faults))
