@@ -139,10 +139,14 @@ class Faults:
         expected = "a whole number" if integer else "a finite number"
         expected += "" if above is None else f" above {above:g}"
         expected += "" if at_least is None else f" of at least {at_least:g}"
-        expected += "" if at_most is None else f"{' and' if above is not None or at_least is not None else ''} at most {at_most:g}"
+        expected += (
+            ""
+            if at_most is None
+            else f"{' and' if above is not None or at_least is not None else ''} at most {at_most:g}"
+        )
         ok = (
-            isinstance(value, Real)
-            and not isinstance(value, bool)
+            not isinstance(value, bool)
+            and isinstance(value, Real)
             and math.isfinite(value)
             and (not integer or float(value).is_integer())
             and (above is None or float(value) > above)

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated
+import warnings
 
 import typer
 from rich.console import Console
 
-from pypsa_aidc.errors import AIDCError, InfeasibleError, InputError
+from pypsa_aidc.cli import dispatch
+from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
+EXIT_REFUSED = 1
 EXIT_BAD_INPUT = 2
 EXIT_NO_SOLUTION = 3
-EXIT_OTHER = 1
 
 app = typer.Typer(
     name="pypsa-aidc",
     help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution.",
     no_args_is_help=True,
-    add_completion=True,
     pretty_exceptions_enable=False,
 )
+app.command()(dispatch.dispatch)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Keep `dispatch` a verb while it is the only one."""
 
 
 def main() -> None:
     """Run the command line; every error raised on purpose becomes one message and an exit code."""
+    # PyPSA and its dependencies announce their own changes; that is nothing a user of this command can act on.
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
     try:
         app()
     except AIDCError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
-        code = {InputError: EXIT_BAD_INPUT, InfeasibleError: EXIT_NO_SOLUTION}
-        sys.exit(next((number for kind, number in code.items() if isinstance(error, kind)), EXIT_OTHER))
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="red", highlight=False, markup=False)
+        codes = {InputError: EXIT_BAD_INPUT, NotSolvedError: EXIT_NO_SOLUTION}
+        sys.exit(next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_REFUSED))

@@ -1,0 +1,41 @@
+"""AIDCs in PyPSA networks: added, solved, priced, audited. The only package that knows PyPSA and linopy."""
+
+from pypsa_aidc.network.accessor import Accessor, register
+from pypsa_aidc.network.addition import add, update
+from pypsa_aidc.network.audit import AuditReport, audit
+from pypsa_aidc.network.checks import check_network
+from pypsa_aidc.network.costs import operating as operating_costs
+from pypsa_aidc.network.derived import refresh
+from pypsa_aidc.network.hook import compose, extra_functionality, hook
+from pypsa_aidc.network.infeasible import explain
+from pypsa_aidc.network.prices import price as prices
+from pypsa_aidc.network.schedule import record
+from pypsa_aidc.network.site import Site, list_sites, remove, sites
+from pypsa_aidc.network.solve import Result, optimize
+from pypsa_aidc.network.values import values
+
+register()
+
+__all__ = [
+    "Accessor",
+    "AuditReport",
+    "Result",
+    "Site",
+    "add",
+    "audit",
+    "check_network",
+    "compose",
+    "explain",
+    "extra_functionality",
+    "hook",
+    "list_sites",
+    "operating_costs",
+    "optimize",
+    "prices",
+    "record",
+    "refresh",
+    "remove",
+    "sites",
+    "update",
+    "values",
+]

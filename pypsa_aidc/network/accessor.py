@@ -1,0 +1,213 @@
+"""`n.aidc`: schedules, progress, GPUs, power and money of the AIDCs in a network, as frames."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.network import costs, schedule
+from pypsa_aidc.network.index import columns
+from pypsa_aidc.network.site import Site, list_sites, sites
+from pypsa_aidc.network.solve import RESULT
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Accessor:
+    """Results of the AIDCs of a network, read from the network each time, so that nothing goes stale.
+
+    Every frame has units in ``frame.attrs["units"]``. All methods raise `NotSolvedError` where nothing has been
+    solved, and `StaleError` where the network has been solved again without its AIDC jobs.
+
+    Parameters
+    ----------
+    n
+        Network; use it as ``n.aidc``.
+    """
+
+    def __init__(self, n: pypsa.Network) -> None:
+        self._n = n
+
+    def __repr__(self) -> str:
+        found = sites(self._n)
+        jobs = sum(len(site.loads) for site in found.values())
+        return f"AIDCs of the network: {', '.join(found) or 'none'} ({jobs} jobs)"
+
+    @property
+    def sites(self) -> dict[str, Site]:
+        """The sites by name."""
+        return sites(self._n)
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """All jobs with their site, GPUs and modes; the same as ``aidc.list(n)``."""
+        return list_sites(self._n)
+
+    @property
+    def status(self) -> dict[str, object]:
+        """Status, objective, bound, gap and origin of the prices of the last `aidc.optimize`; empty without one."""
+        stored = self._n.links[RESULT].fillna("") if RESULT in self._n.links else pd.Series(dtype=str)
+        texts = [text for text in stored if text]
+        return dict(json.loads(texts[0])) if texts else {}
+
+    def schedule(self) -> pd.DataFrame:
+        """What each job runs when.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a training edge: `site`, `job`, `start` and `end` (snapshots, the last included), `hours`,
+            `pipeline`, `tensor`, `data`, `gpus`, `it_power` (MW), `energy` (MWh IT), `segments`, `restart` and
+            `boundary_idle` (GPU-hours in the last slot that no work was left for).
+        """
+        found, schedules = schedule.read(self._n)
+        chosen = schedule.solved_snapshots(self._n)
+        table = []
+        for site in found.values():
+            for generator, load in site.loads.items():
+                for window, steps in schedules[generator]:
+                    labels = chosen[window.positions]
+                    done = load.rules.progress
+                    for step in steps:
+                        mode = load.modes[step.mode]
+                        hours = float(window.slots.ends[step.stop] - window.slots.ends[step.start])
+                        power = schedule.step_power((step,), load, window.slots)
+                        if load.rules.continuity:
+                            share = sum(load.rules.shares[done : done + round(step.segments)])
+                            done += round(step.segments)
+                            need = load.hours(mode) * share + round(step.segments) * load.rules.checkpoint_hours
+                            need += load.rules.restart_hours * step.restart
+                        else:
+                            need = hours
+                        table.append(
+                            {
+                                "site": site.name,
+                                "job": load.name,
+                                "start": labels[step.start],
+                                "end": labels[step.stop - 1],
+                                "hours": hours,
+                                **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=True)),
+                                "gpus": mode.gpus,
+                                "it_power": mode.it_power,
+                                "energy": float((power * window.slots.hours).sum()),
+                                "segments": step.segments,
+                                "restart": step.restart,
+                                "boundary_idle": mode.gpus * (hours - need),
+                            }
+                        )
+        frame = pd.DataFrame(table)
+        frame.attrs["units"] = {"it_power": "MW", "energy": "MWh", "hours": "h", "boundary_idle": "GPU-h"}
+        return frame
+
+    def modes(self) -> pd.DataFrame:
+        """Mode of each job in each snapshot as text ``p·q·d``, empty while it waits; columns (site, job)."""
+        frame = self._per_job(schedule.MODE)
+        for site in self.sites.values():
+            for load in site.loads.values():
+                labels = {-1.0: "", **{float(k): mode.label for k, mode in enumerate(load.modes)}}
+                frame[site.name, load.name] = frame[site.name, load.name].map(labels)
+        return frame
+
+    def gpus(self) -> pd.DataFrame:
+        """GPUs in use by each job in each snapshot; columns (site, job)."""
+        return self._per_job(schedule.GPUS)
+
+    def progress(self) -> pd.DataFrame:
+        """Share of the tranche each job has done by the end of each snapshot, Eq. 31 of [1]; columns (site, job)."""
+        frame = self._per_job(schedule.PROGRESS)
+        for site in self.sites.values():
+            for load in site.loads.values():
+                cumulative = np.concatenate([[0.0], np.cumsum(load.rules.shares)])
+                done = frame[site.name, load.name].to_numpy(float)
+                frame[site.name, load.name] = np.interp(done, np.arange(load.rules.count + 1), cumulative)
+        return frame
+
+    def power(self) -> pd.DataFrame:
+        """Power of each site in each snapshot, MW; columns (site, part).
+
+        Parts: ``"base"`` and each job at IT level, ``"idle"`` where GPUs without a job draw apart, ``"IT"`` their
+        sum, and ``"meter"``, what the grid delivers (Eq. 29 of [1]).
+        """
+        found, _ = schedule.read(self._n)
+        chosen = schedule.solved_snapshots(self._n)
+        n, parts = self._n, {}
+        base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base for site in found.values()])
+        p = n.c.generators.dynamic["p"]
+        imported = columns(n.c.links.dynamic["p0"], [site.link for site in found.values()])
+        for site in found.values():
+            parts[site.name, "base"] = base[site.base]
+            for generator, load in site.loads.items():
+                parts[site.name, load.name] = columns(p, [generator])[generator]
+            if site.spec.idle_w:
+                parts[site.name, "idle"] = columns(p, [site.idle])[site.idle]
+            own = [parts[key] for key in parts if key[0] == site.name]
+            parts[site.name, "IT"] = sum(own[1:], own[0])
+            parts[site.name, "meter"] = imported[site.link]
+        frame = pd.DataFrame(parts).loc[chosen]
+        frame.columns.names = ["site", "part"]
+        frame.attrs["units"] = "MW"
+        return frame
+
+    def costs(self) -> pd.DataFrame:
+        """Operating costs of the network by carrier, curtailment and storage stated as costs; see `costs.operating`."""
+        return costs.operating(self._n)
+
+    def bill(self) -> pd.DataFrame:
+        """What each site pays at the marginal prices of its buses, by part; see `costs.bill`."""
+        return costs.bill(self._n, self.power())
+
+    def summary(self) -> pd.DataFrame:
+        """One row a site: energy at the meter (MWh), peak and least power (MW), peak GPUs, GPU-hours, waiting.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `energy`, `training_energy` (IT), `peak`, `least`, `peak_gpus`, `gpu_hours`, `waiting_hours` (of all
+            jobs, before they are done), `boundary_idle` (GPU-hours), `modes_used`.
+        """
+        power, gpus, steps = self.power(), self.gpus(), self.schedule()
+        hours = self._n.snapshot_weightings["stores"].loc[power.index]
+        progress = self.progress()
+        table = {}
+        for site in self.sites.values():
+            used, own = gpus[site.name], steps[steps["site"] == site.name]
+            unfinished = progress[site.name].shift(fill_value=0.0) < 1 - 1e-9
+            waiting = ((used == 0) & unfinished).mul(hours, axis=0).to_numpy().sum()
+            jobs = [load.name for load in site.loads.values()]
+            table[site.name] = {
+                "energy": float((power[site.name, "meter"] * hours).sum()),
+                "training_energy": float(power[site.name][jobs].mul(hours, axis=0).to_numpy().sum()),
+                "peak": float(power[site.name, "meter"].max()),
+                "least": float(power[site.name, "meter"].min()),
+                "peak_gpus": int(used.to_numpy().sum(axis=1).max()),
+                "gpu_hours": float(used.mul(hours, axis=0).to_numpy().sum()),
+                "waiting_hours": float(waiting),
+                "boundary_idle": float(own["boundary_idle"].sum()),
+                "modes_used": len(own.groupby(["job", "pipeline", "tensor", "data"])),
+            }
+        frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("site")
+        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"}
+        return frame
+
+    def plot(self) -> Figure:
+        """Draw power, GPUs and progress of all sites over time (Figs. 10 and 11 of [1])."""
+        from pypsa_aidc import plot
+
+        return plot.sites(self.power(), self.gpus(), self.progress())
+
+    def _per_job(self, attribute: str) -> pd.DataFrame:
+        found, _ = schedule.read(self._n)
+        names = {generator: (site.name, load.name) for site in found.values() for generator, load in site.loads.items()}
+        frame = columns(self._n.c.generators.dynamic[attribute], list(names)).loc[schedule.solved_snapshots(self._n)]
+        columns_ = pd.MultiIndex.from_tuples([names[generator] for generator in frame.columns], names=["site", "job"])
+        return frame.set_axis(columns_, axis=1)
+
+
+def register() -> None:
+    """Make `n.aidc` available on every `pypsa.Network`; a property, so that copies never see another network's."""
+    pypsa.Network.aidc = property(Accessor)

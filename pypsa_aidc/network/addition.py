@@ -1,0 +1,264 @@
+"""Adding an AIDC to a network: everything checked first, then made of standard PyPSA components."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.network.derived import refresh
+from pypsa_aidc.network.index import names
+from pypsa_aidc.network.series import Values, aligned
+from pypsa_aidc.network.site import Site, remove, sites, store_site
+from pypsa_aidc.network.spec import SiteSpec
+from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
+from pypsa_aidc.units import W_PER_MW
+
+BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
+_COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
+_SUSPICIOUS_RATIO = 20.0
+"""Base load per training power (or connection) from which a unit mistake is more likely than such a site."""
+
+
+def add(
+    n: pypsa.Network,
+    name: str,
+    *,
+    bus: str,
+    gpus: int,
+    jobs: Sequence[TrainingLoad | Job],
+    gpu: GPU | str | None = None,
+    pue: Values = 1.0,
+    base_load: Values = 0.0,
+    p_nom: float | None = None,
+    p_nom_extendable: bool = False,
+    capital_cost: float = 0.0,
+    draw_idle: bool = False,
+) -> None:
+    """Add an AI data center with LLM training jobs to a network.
+
+    Builds a Bus ``"<name> IT"``, a Link ``"<name> import"`` from the grid with efficiency 1/PUE, a Load
+    ``"<name> base"`` and one Generator with ``sign=-1`` a job, ``"<name> <job>"``, whose `p` is the IT power of the
+    job. Solve with `aidc.optimize`, or with ``n.optimize(extra_functionality=aidc.extra_functionality)``. A plain
+    ``n.optimize()`` still makes each job draw its least energy (`e_sum_min`), but at times no job could run.
+
+    Parameters
+    ----------
+    n
+        Network; unchanged if anything is wrong with the arguments.
+    name
+        Name of the site: letters, digits, space and ``_ . + -``.
+    bus
+        Existing bus of the grid connection.
+    gpus
+        N_GPU, GPUs shared by all jobs of the site.
+    jobs
+        At least one. A `Job` gets its modes from `generate_modes` and default rules; a `TrainingLoad` says
+        everything itself, and its modes that need more than `gpus` are left out.
+    gpu
+        Type of the GPUs, a `GPU` or the name of a preset; needed for a `Job` and for `draw_idle`.
+    pue
+        Power usage effectiveness, at least 1; a number, one for each snapshot, or a series.
+    base_load
+        IT power in MW (not at the meter: divide by the PUE) of everything but training; a number, one for each
+        snapshot, or a series.
+    p_nom
+        Grid connection in MW at the meter, Eq. 30b of [1]; `None` is the most the site can draw. With
+        `p_nom_extendable` it is the least capacity to build.
+    p_nom_extendable, capital_cost
+        Whether the connection is built by the optimisation, and its cost in USD/MW, as for any Link.
+    draw_idle
+        Whether GPUs without a job draw `gpu.idle_w` each, as a Generator ``"<name> idle"``. Without, `base_load`
+        contains them, as in the paper's case.
+
+    Raises
+    ------
+    InputError
+        Anything wrong, all at once: unknown bus, name taken or not allowed, series that miss snapshots, NaN.
+    InfeasibleError
+        A job could not finish even alone.
+
+    Warns
+    -----
+    UnitWarning
+        The base load is out of proportion to the connection or to the GPUs, as if given in kW.
+
+    References
+    ----------
+    [1] Tong et al., arXiv:2610.13047 (2026), Eqs. 1, 29 and 30.
+
+    Examples
+    --------
+    >>> import pypsa, pypsa_aidc as aidc
+    >>> n = pypsa.Network(snapshots=range(24))
+    >>> _ = n.add("Bus", "grid")
+    >>> job = aidc.Job("A", aidc.Transformer.preset("LLaMA-13B"), tokens=1e12, batch=1024, sequence=2048,
+    ...                tranche_ratio=0.02)
+    >>> aidc.add(n, "dc1", bus="grid", gpus=512, gpu="A100-80GB", pue=1.25, base_load=0.1, jobs=[job])
+    >>> list(n.generators.index)
+    ['dc1 A']
+    """
+    faults = Faults(f"aidc.add {name!r}")
+    _check_name(n, name, faults)
+    faults.require(bus in names(n.buses.index), "bus", bus, "a bus of the network")
+    faults.number("gpus", gpus, at_least=1, integer=True)
+    faults.require(len(jobs) > 0, "jobs", list(jobs), "at least one job", "A site without jobs is a plain Load.")
+    if p_nom is not None:
+        faults.number("p_nom", p_nom, above=0)
+    faults.number("capital_cost", capital_cost, at_least=0)
+    chips = GPU.preset(gpu) if isinstance(gpu, str) else gpu
+    needs_gpu = draw_idle or any(isinstance(job, Job) for job in jobs)
+    faults.require(
+        chips is not None or not needs_gpu, "gpu", None, "a GPU or the name of a preset", "E.g. gpu='A100-80GB'."
+    )
+    overhead = aligned(pue, n.snapshots, "pue", faults)
+    base = aligned(base_load, n.snapshots, "base_load", faults)
+    for label, value, least in (("pue", overhead, 1.0), ("base_load", base, 0.0)):
+        low = float(np.nanmin(value)) if np.ndim(value) else float(value)  # type: ignore[arg-type]
+        faults.require(not low < least, label, low, f"at least {least:g} at every snapshot")
+    faults.raise_any()
+    loads = _loads(jobs, chips, int(gpus), faults)
+    spec = SiteSpec(
+        name, int(gpus), chips.idle_w if draw_idle and chips else None, _coverage(n, base_load=base, pue=overhead)
+    )
+    site = Site(spec, {f"{name} {load.name}": load for load in loads})
+    peak = float(np.max(overhead)) * (float(np.max(base)) + _peak_it_power(site))
+    _warn_about_units(site, base, peak, p_nom)
+    connection = {
+        "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
+        "p_nom_min": (p_nom or 0.0) if p_nom_extendable else 0.0,
+        "p_nom_extendable": p_nom_extendable,
+        "capital_cost": float(capital_cost),
+    }
+    _write(n, site, bus, overhead, base, connection)
+    try:
+        refresh(n, [site])
+    except Exception:
+        remove(n, name)
+        raise
+
+
+def update(
+    n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequence[TrainingLoad] | None = None
+) -> None:
+    """Give a site another GPU pool or other jobs, and leave its bus, connection, PUE and base load as they are.
+
+    Parameters
+    ----------
+    n
+        Network; unchanged if anything is wrong with the arguments.
+    name
+        Name of the site.
+    gpus
+        New size of the pool; modes of the jobs that need more are left out.
+    jobs
+        New loads, in place of all old ones.
+
+    Raises
+    ------
+    InputError
+        No such site, or as for `add`.
+    InfeasibleError
+        A job could not finish even alone.
+    """
+    known = sites(n)
+    faults = Faults(f"aidc.update {name!r}")
+    faults.require(name in known, "name", name, f"one of {sorted(known)}")
+    if gpus is not None:
+        faults.number("gpus", gpus, at_least=1, integer=True)
+    faults.require(jobs is None or len(jobs) > 0, "jobs", jobs, "at least one job")
+    faults.raise_any()
+    old = known[name]
+    pool = old.spec.gpus if gpus is None else int(gpus)
+    loads = _loads(list(old.loads.values()) if jobs is None else jobs, None, pool, faults)
+    new = Site(replace(old.spec, gpus=pool), {f"{name} {load.name}": load for load in loads})
+    n.remove("Generator", [generator for generator in old.loads if generator not in new.loads])
+    for generator in new.loads:
+        if generator not in old.loads:
+            n.add("Generator", generator, bus=new.bus, sign=-1, carrier=JOB_CARRIER)
+    store_site(n, new)
+    refresh(n, [new])
+
+
+def _check_name(n: pypsa.Network, name: str, faults: Faults) -> None:
+    allowed = isinstance(name, str) and _NAME.fullmatch(name) is not None
+    faults.require(allowed, "name", name, "letters, digits, space and _ . + -", "File formats forbid the rest.")
+    if not allowed:
+        return
+    site = Site(SiteSpec(name, 1), {})
+    for component, part in (("Bus", site.bus), ("Link", site.link), ("Load", site.base), ("Generator", site.idle)):
+        taken = part in names(n.c[component].static.index)
+        faults.require(not taken, "name", name, f"a new name: {component} {part!r} exists", "aidc.remove it first.")
+
+
+def _loads(jobs: Sequence[TrainingLoad | Job], chips: GPU | None, gpus: int, faults: Faults) -> list[TrainingLoad]:
+    loads: list[TrainingLoad] = []
+    for job in jobs:
+        allowed = _NAME.fullmatch(job.name) is not None and job.name not in ("IT", "import", "base", "idle")
+        faults.require(allowed, "job", job.name, "letters, digits, space and _ . + -; not IT, import, base or idle")
+        faults.require(job.name not in [load.name for load in loads], "job", job.name, "each name once")
+        if isinstance(job, Job):
+            assert chips is not None
+            loads.append(TrainingLoad.of(job, generate_modes(job, chips, gpus)))
+            continue
+        within = tuple(mode for mode in job.modes if mode.gpus <= gpus)
+        least = min(mode.gpus for mode in job.modes)
+        faults.require(bool(within), "gpus", gpus, f"at least {least}, the smallest mode of job {job.name!r}")
+        loads.append(replace(job, modes=within or job.modes))
+    faults.raise_any()
+    return loads
+
+
+def _coverage(n: pypsa.Network, **values: float | pd.Series) -> dict[str, tuple[str, str, int]]:
+    ends = (str(n.snapshots[0]), str(n.snapshots[-1]), len(n.snapshots))
+    return {name: ends for name, value in values.items() if isinstance(value, pd.Series)}
+
+
+def _peak_it_power(site: Site) -> float:
+    jobs = sum(max(mode.it_power for mode in load.modes) + load.rules.restart_energy for load in site.loads.values())
+    return jobs + site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW
+
+
+def _warn_about_units(site: Site, base: float | pd.Series, peak: float, p_nom: float | None) -> None:
+    highest = float(np.max(base))
+    training = max(mode.it_power / mode.gpus for load in site.loads.values() for mode in load.modes) * site.spec.gpus
+    if p_nom is not None and highest > p_nom:
+        text = f"base_load of {highest:g} MW is {highest / p_nom:.0f} times the connection of {p_nom:g} MW"
+    elif highest > _SUSPICIOUS_RATIO * training:
+        text = f"base_load of {highest:g} MW is {highest / training:.0f} times the {training:g} MW of all GPUs"
+    elif p_nom is not None and p_nom > _SUSPICIOUS_RATIO * peak:
+        text = f"p_nom of {p_nom:g} MW is {p_nom / peak:.0f} times the {peak:g} MW that the site can draw"
+    else:
+        return
+    warnings.warn(f"AIDC {site.name!r}: {text}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
+
+
+def _write(
+    n: pypsa.Network,
+    site: Site,
+    bus: str,
+    overhead: float | pd.Series,
+    base: float | pd.Series,
+    connection: dict[str, float | bool],
+) -> None:
+    for carrier, colour in _COLOURS.items():
+        if carrier not in n.carriers.index:
+            n.add("Carrier", carrier, color=colour)
+    # A bus carrier of its own: clustering merges buses of one carrier and would lose the PUE without a word.
+    n.add("Carrier", site.bus, color=_COLOURS[JOB_CARRIER])
+    n.add("Bus", site.bus, carrier=site.bus)
+    n.add("Link", site.link, bus0=bus, bus1=site.bus, efficiency=1 / overhead, carrier=IMPORT_CARRIER, **connection)
+    n.add("Load", site.base, bus=site.bus, p_set=base, carrier=BASE_CARRIER)
+    for generator in site.loads:
+        n.add("Generator", generator, bus=site.bus, sign=-1, carrier=JOB_CARRIER)
+    if site.spec.idle_w:
+        idle = site.spec.gpus * site.spec.idle_w / W_PER_MW
+        n.add("Generator", site.idle, bus=site.bus, sign=-1, carrier=BASE_CARRIER, p_nom=idle)
+    store_site(n, site)

@@ -1,0 +1,166 @@
+"""What is checked at the border: inputs that PyPSA takes without a word and that would give wrong results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import networkx as nx
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults, StaleError
+from pypsa_aidc.network.derived import least_energy
+from pypsa_aidc.network.horizon import network_snapshots
+from pypsa_aidc.network.index import names, rows
+from pypsa_aidc.network.site import Site
+
+_SHOWN = 3
+_NOMINAL = {
+    "Generator": "p_nom",
+    "Link": "p_nom",
+    "Line": "s_nom",
+    "Transformer": "s_nom",
+    "StorageUnit": "p_nom",
+    "Store": "e_nom",
+}
+
+
+def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
+    """Refuse inputs of the whole network with which PyPSA would stop, or go wrong, without saying why.
+
+    NaN in a load (solved as zero demand), negative capacity (a bare "infeasible"), a line or transformer without
+    reactance (an endless loop), a load in an island without any supply.
+
+    Raises
+    ------
+    InputError
+        All such components at once.
+    """
+    chosen = network_snapshots(n, snapshots)
+    faults = Faults("network")
+    demand = n.get_switchable_as_dense("Load", "p_set").loc[chosen]
+    for load in demand.columns[demand.isna().any()]:
+        hours = demand.index[demand[load].isna()]
+        faults.add(
+            f"Load {load!r}, p_set",
+            f"NaN at {hours[0]} and {len(hours) - 1} more snapshots",
+            "a finite number",
+            "PyPSA would solve with zero demand there.",
+        )
+    for component, attribute in _NOMINAL.items():
+        values = n.c[component].static[attribute]
+        for name in values.index[(values < 0) | values.isna()][:_SHOWN]:
+            faults.number(f"{component} {name!r}, {attribute}", float(values[name]), at_least=0)
+    _check_reactance(n, faults)
+    _check_supply(n, demand, faults)
+    faults.raise_any()
+
+
+def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index | None = None) -> None:
+    """Refuse sites that no longer fit the network: other snapshots, blanked series, decided power left in `p_set`.
+
+    Raises
+    ------
+    StaleError
+        All that is stale, at once, with what to do.
+    """
+    chosen = network_snapshots(n, snapshots)
+    faults = Faults("AIDCs of the network")
+    for site in sites.values():
+        _check_series(site, chosen, faults)
+        efficiency = n.get_switchable_as_dense("Link", "efficiency").loc[chosen]
+        for column in efficiency.columns[names(efficiency.columns) == site.link]:
+            series = efficiency[column]
+            bad = series.index[~((series > 0) & (series <= 1))]
+            faults.require(
+                not len(bad), f"Link {site.link!r}, efficiency", list(series[bad][:1]), "1/PUE, above 0 and at most 1"
+            )
+        for generator, load in site.loads.items():
+            stored = n.generators.loc[rows(n.generators.index, generator)]
+            least = least_energy(load, n, chosen)
+            given = float(stored["e_sum_min"].max())
+            faults.require(
+                given <= least * (1 + 1e-9),
+                f"Generator {generator!r}, e_sum_min",
+                given,
+                f"at most {least:.6g} MWh with the present snapshots and weightings",
+                "Call aidc.refresh(n), or solve with aidc.optimize.",
+            )
+            decided = n.get_switchable_as_dense("Generator", "p_set")[list(stored.index)].loc[chosen]
+            faults.require(
+                bool(decided.isna().all(axis=None)),
+                f"Generator {generator!r}, p_set",
+                "decided power of an earlier solve",
+                "no set point, for the job to be free",
+                "Call aidc.refresh(n), or solve with aidc.optimize.",
+            )
+    faults.raise_any(StaleError)
+
+
+def _check_series(site: Site, snapshots: pd.Index, faults: Faults) -> None:
+    """PyPSA fills a series with its default when snapshots change: a base load of 0 MW, an efficiency of 1."""
+    for attribute, (first, last, count) in site.spec.series.items():
+        labels = pd.Index([str(label) for label in snapshots])
+        ends = [type_like(snapshots, text) for text in (first, last)]
+        if all(end is not None for end in ends):
+            outside = snapshots[(snapshots < ends[0]) | (snapshots > ends[1])]
+        else:
+            outside = snapshots[[]] if {labels[0], labels[-1]} <= {first, last} else snapshots
+        faults.require(
+            not len(outside),
+            f"{attribute} of {site.name!r}",
+            f"{count} values from {first} to {last}, but snapshots from {snapshots[0]} to {snapshots[-1]}",
+            "a series for the present snapshots (PyPSA has filled the rest with its default)",
+            "aidc.remove the site and add it again with the series for these snapshots.",
+        )
+
+
+def type_like(snapshots: pd.Index, text: str) -> object | None:
+    """Read a snapshot from its text as the kind of label that `snapshots` have, or `None`."""
+    try:
+        if isinstance(snapshots, pd.DatetimeIndex):
+            return pd.Timestamp(text)
+        if pd.api.types.is_integer_dtype(snapshots):
+            return int(text)
+    except ValueError:
+        return None
+    return None
+
+
+def _check_reactance(n: pypsa.Network, faults: Faults) -> None:
+    carriers = n.buses["carrier"]
+    for component in ("Line", "Transformer"):
+        static = n.c[component].static
+        if static.empty:
+            continue
+        typed = static["type"].astype(str).str.len() > 0
+        direct = static["bus0"].map(carriers.groupby(names(carriers.index)).first()).eq("DC")
+        zero = (static["x"] == 0) & ~direct | (static["r"] == 0) & direct
+        for name in static.index[zero & ~typed & static["active"]][:_SHOWN]:
+            faults.add(
+                f"{component} {name!r}",
+                "no impedance (x, or r of a DC line, is 0)",
+                "an impedance above 0",
+                "Merge its two buses, or give the impedance of a short piece of line.",
+            )
+
+
+def _check_supply(n: pypsa.Network, demand: pd.DataFrame, faults: Faults) -> None:
+    """Name loads in islands without any supply, which a solver would only call infeasible."""
+    graph = n.graph(branch_components=list(n.branch_components))
+    fed: set[str] = set()
+    for component in ("Generator", "StorageUnit", "Store"):
+        static = n.c[component].static
+        supplying = static[static["sign"] > 0] if "sign" in static else static
+        fed |= set(supplying["bus"])
+    positive = demand.columns[(demand > 0).any()]
+    loads = n.loads.loc[positive]
+    for island in nx.connected_components(nx.Graph(graph)):
+        inside = loads[loads["bus"].isin(island)]
+        faults.require(
+            inside.empty or bool(fed & island),
+            f"bus {inside['bus'].iloc[0]!r}" if len(inside) else "",
+            f"load {inside.index[0]!r} in an island of {len(island)} buses without generation" if len(inside) else "",
+            "a generator, storage unit or store somewhere in the island",
+            "Connect the island, or add generation.",
+        )

@@ -1,0 +1,106 @@
+"""Operating costs of a solved network, and what each AIDC pays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.network.index import columns, names
+from pypsa_aidc.network.site import sites
+
+_OPERATED = (
+    ("Generator", "p", "marginal_cost"),
+    ("Link", "p0", "marginal_cost"),
+    ("StorageUnit", "p_dispatch", "marginal_cost"),
+    ("Store", "p", "marginal_cost"),
+)
+
+
+def operating(n: pypsa.Network) -> pd.DataFrame:
+    """Operating costs by component and carrier, with rewards for feed-in stated as costs of curtailment.
+
+    A generator with a negative `marginal_cost` of -c costs c for each MWh curtailed, less a constant of c times its
+    available energy: PyPSA optimises the first, people read the second. Here such a generator costs c times its
+    curtailed energy. The parts of the AIDCs cost nothing themselves and are left out. The total is that of Eq. 35 of
+    [1]; it differs from `n.objective` by that constant, and by investment, start-up, quadratic and mode-change costs,
+    which it does not contain.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index (component, carrier); `energy` (MWh, weighted by the objective weighting) and `cost` (USD); curtailed
+        energy under the component ``"Curtailment"``.
+
+    References
+    ----------
+    [1] Tong et al., arXiv:2610.13047 (2026), Eq. 35.
+    """
+    weight = n.snapshot_weightings["objective"]
+    parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
+    table = []
+    for component, attribute, price in _OPERATED:
+        static, dynamic = n.c[component].static, n.c[component].dynamic
+        own = names(static.index).isin(parts)
+        power = dynamic[attribute].drop(columns=static.index[own], errors="ignore")
+        if power.empty:
+            continue
+        unit_cost = n.get_switchable_as_dense(component, price)[power.columns].loc[power.index]
+        carrier = static["carrier"].reindex(power.columns)
+        rewarded = (unit_cost < 0).any() & (component == "Generator")
+        plain = power.columns[~rewarded.to_numpy()]
+        table.append(_by_carrier(component, power[plain], unit_cost[plain], carrier, weight))
+        paid = power.columns[rewarded.to_numpy()]
+        if len(paid):
+            available = n.get_switchable_as_dense("Generator", "p_max_pu")[paid].loc[power.index]
+            capacity = static["p_nom"].where(~static["p_nom_extendable"], static["p_nom_opt"])[paid]
+            curtailed = available * capacity - power[paid]
+            table.append(_by_carrier("Curtailment", curtailed, -unit_cost[paid], carrier, weight))
+    frame = pd.concat(table) if table else pd.DataFrame(columns=["energy", "cost"])
+    frame.attrs["units"] = {"energy": "MWh", "cost": "USD"}
+    return frame
+
+
+def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
+    """Energy and payments of each site at the price of its IT bus, which is PUE times that of the grid bus.
+
+    Parameters
+    ----------
+    n
+        Solved network.
+    power
+        Power by (site, part), as `Accessor.power` gives it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index (site, part); `energy` (MWh at IT level) and `payment` (USD). Payments are NaN where the network has
+        no prices.
+    """
+    table = {}
+    prices = n.c.buses.dynamic["marginal_price"]
+    weight = n.snapshot_weightings["objective"].loc[power.index]
+    for site in sites(n).values():
+        price = columns(prices, [site.bus])[site.bus].loc[power.index]
+        for part in power[site.name].columns.drop(["IT", "meter"]):
+            energy = power[site.name, part] * weight
+            table[site.name, part] = {
+                "energy": float(energy.sum()),
+                "payment": float((energy * price).sum(skipna=False)),
+            }
+    frame = pd.DataFrame.from_dict(table, orient="index")
+    frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
+    frame.attrs["units"] = {"energy": "MWh IT", "payment": "USD"}
+    return frame
+
+
+def _by_carrier(
+    component: str, power: pd.DataFrame, unit_cost: pd.DataFrame, carrier: pd.Series, weight: pd.Series
+) -> pd.DataFrame:
+    energy = power.mul(weight.loc[power.index], axis=0)
+    parts = pd.DataFrame({"energy": energy.sum(), "cost": (energy * unit_cost).sum()})
+    label = carrier.reindex(power.columns).replace("", np.nan)
+    label = label.fillna(pd.Series(names(power.columns), power.columns))
+    grouped = parts.groupby(label.to_numpy()).sum()
+    grouped.index = pd.MultiIndex.from_product([[component], grouped.index], names=["component", "carrier"])
+    return grouped

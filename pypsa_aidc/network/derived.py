@@ -1,0 +1,52 @@
+"""What the job generators derive from the snapshots: their peak power and the least energy they can need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.network.horizon import windows
+from pypsa_aidc.network.index import rows
+from pypsa_aidc.network.site import Site, sites
+from pypsa_aidc.training import TrainingLoad
+
+
+def refresh(n: pypsa.Network, chosen: Iterable[Site] | None = None, snapshots: pd.Index | None = None) -> None:
+    """Bring what `add` derived from the snapshots up to date with the network as it is now.
+
+    Sets `p_nom` of the job generators and `e_sum_min`, the least energy a job can need, and clears their `p_set`, in
+    which a planner's copy carries decided power. `aidc.optimize` does it by itself; call it after changing snapshots
+    or weightings if you use the hook alone.
+    """
+    for site in sites(n).values() if chosen is None else chosen:
+        for generator, load in site.loads.items():
+            labels = rows(n.generators.index, generator)
+            n.generators.loc[labels, "p_nom"] = peak_power(load, n, snapshots)
+            n.generators.loc[labels, "e_sum_min"] = least_energy(load, n, snapshots)
+            n.generators.loc[labels, "p_set"] = np.nan
+            n.generators_t.p_set = n.generators_t.p_set.drop(columns=labels, errors="ignore")
+
+
+def least_energy(load: TrainingLoad, n: pypsa.Network, snapshots: pd.Index | None = None) -> float:
+    """Energy in MWh, weighted as PyPSA weighs generators, below which no path of the load can be.
+
+    Runs all work in the mode with the least energy for it, without the part of a slot that is left over.
+    """
+    lean = min(mode.it_power * load.hours(mode) for mode in load.modes)
+    left = sum(load.rules.shares[load.rules.progress :]) * (1 - 1e-9)
+    weighting = n.snapshot_weightings["generators"].to_numpy(float)
+    if snapshots is not None:
+        weighting = n.snapshot_weightings["generators"].loc[snapshots].to_numpy(float)
+    return float(
+        sum(lean * left * np.min(weighting[window.positions] / window.slots.hours) for window in windows(n, snapshots))
+    )
+
+
+def peak_power(load: TrainingLoad, n: pypsa.Network, snapshots: pd.Index | None = None) -> float:
+    """Most IT power in MW that the load can draw, the energy of a restart included."""
+    restart = load.rules.restart_energy
+    extra = restart / min(window.slots.hours.min() for window in windows(n, snapshots)) if restart else 0.0
+    return float(max(mode.it_power for mode in load.modes) + extra)

@@ -1,0 +1,145 @@
+"""The step between building and solving a PyPSA model that puts the jobs of all sites into it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+import pypsa
+import xarray as xr
+
+from pypsa_aidc.errors import UnsupportedError
+from pypsa_aidc.network.checks import check_sites
+from pypsa_aidc.network.paths import (
+    Paths,
+    add_gpu_limit,
+    add_path_variables,
+    build_paths,
+    event_costs,
+    idle_power,
+    training_gpus,
+    training_power,
+)
+from pypsa_aidc.network.schedule import remember_paths
+from pypsa_aidc.network.site import sites
+from pypsa_aidc.network.storage import add_exclusive_storage
+from pypsa_aidc.training import Formulation
+
+ExtraFunctionality = Callable[[pypsa.Network, pd.Index], Any]
+
+logger = logging.getLogger(__name__)
+
+
+def compose(*functions: ExtraFunctionality | None) -> ExtraFunctionality:
+    """Join several `extra_functionality` functions into one, called in order; `None` is skipped.
+
+    Examples
+    --------
+    >>> calls = []
+    >>> both = compose(lambda n, sns: calls.append("mine"), None, lambda n, sns: calls.append("AIDC"))
+    >>> both(None, None)
+    >>> calls
+    ['mine', 'AIDC']
+    """
+
+    def composed(n: pypsa.Network, snapshots: pd.Index) -> None:
+        for function in functions:
+            if function is not None:
+                function(n, snapshots)
+
+    return composed
+
+
+def extra_functionality(n: pypsa.Network, snapshots: pd.Index) -> None:
+    """Put the jobs of all sites into ``n.model``; give it to any PyPSA method that takes `extra_functionality`.
+
+    Does nothing for a network without AIDCs. For other formulations, storage that must not charge and discharge at
+    once, or a part of the snapshots, use `aidc.optimize` or make a hook with `aidc.hook`.
+
+    Raises
+    ------
+    UnsupportedError
+        A mode of PyPSA that would give wrong results: rolling horizon and near-optimal exploration with costed mode
+        changes.
+    StaleError
+        Snapshots or weightings have changed since the site was added.
+    """
+    hook()(n, snapshots)
+
+
+def hook(
+    *,
+    formulation: Formulation = "time",
+    exclusive: Sequence[str] = (),
+    whole_horizon: bool = True,
+    on_built: Callable[[Paths], None] | None = None,
+) -> ExtraFunctionality:
+    """Make an `extra_functionality` with options.
+
+    Parameters
+    ----------
+    formulation
+        ``"time"`` or ``"literal"``, see `checkpoint_graph`.
+    exclusive
+        Names of StorageUnits, and of Stores with charging and discharging Links, that must not charge and discharge
+        at once (Eq. 34d of [1]).
+    whole_horizon
+        Refuse to build over a part of ``n.snapshots``: in a rolling horizon each window would start every job anew.
+    on_built
+        Called with the paths once the model is complete.
+    """
+
+    def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
+        add_exclusive_storage(n, exclusive)
+        found = sites(n)
+        if not found:
+            return
+        m = n.model
+        _refuse_unsupported(n, snapshots, whole_horizon)
+        check_sites(n, found, snapshots)
+        paths = build_paths(n, found, snapshots, formulation)
+        p = m["Generator-p"]
+        labels = p.indexes["snapshot"]
+        x = add_path_variables(m, paths)
+        power = training_power(x, paths, labels)
+        m.add_constraints(p.sel(name=power.indexes["name"]) - power == 0, name="AIDC-it_power")
+        gpus = training_gpus(x, paths, labels)
+        add_gpu_limit(m, gpus, paths)
+        idle = idle_power(gpus, paths)
+        if idle is not None:
+            names, expression = idle
+            renamed = expression.rename(aidc_site="name").assign_coords(name=names)
+            m.add_constraints(p.sel(name=names) - renamed == 0, name="AIDC-idle_power")
+        costs = event_costs(paths)
+        if costs.any():
+            m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
+        logger.info(
+            "AIDC: %d jobs, %d edges of %d before pruning", len(paths.placed), paths.edges, paths.edges_before_pruning
+        )
+        remember_paths(m, paths)
+        if on_built is not None:
+            on_built(paths)
+
+    return attach
+
+
+def _refuse_unsupported(n: pypsa.Network, snapshots: pd.Index, whole_horizon: bool) -> None:
+    if whole_horizon and len(snapshots) < len(n.snapshots):
+        raise UnsupportedError(
+            f"AIDC jobs over {len(snapshots)} of {len(n.snapshots)} snapshots: in a rolling horizon every window would "
+            "start each job anew. Optimise all snapshots at once, or one part of them with "
+            "aidc.optimize(n, snapshots=...), within which each job then does its whole tranche."
+        )
+    costed = [
+        f"{site.name} {load.name}"
+        for site in sites(n).values()
+        for load in site.loads.values()
+        if load.rules.mode_change_cost
+    ]
+    if costed and "budget" in n.model.constraints:
+        raise UnsupportedError(
+            f"near-optimal exploration (MGA) with mode_change_cost of {', '.join(costed)}: PyPSA's budget does not "
+            "contain that cost. Set it to 0, or forbid mode changes."
+        )

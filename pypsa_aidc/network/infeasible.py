@@ -1,0 +1,214 @@
+"""Infeasibility in words: GPU-hours needed and available, and what would do; else the solver's own conflict."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import linopy
+import numpy as np
+import pandas as pd
+import pypsa
+import xarray as xr
+from numpy.typing import NDArray
+
+from pypsa_aidc.errors import InfeasibleError
+from pypsa_aidc.network.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.index import columns, rows
+from pypsa_aidc.network.paths import Paths, PlacedGraph, add_path_variables, training_gpus, training_power
+from pypsa_aidc.network.site import Site, sites
+from pypsa_aidc.training import Formulation, Slots, TrainingLoad, checkpoint_graph, earliest_finish
+
+_SEARCH_SECONDS = 5
+"""Time for each question to a model of the jobs alone; what is not found by then counts as not possible."""
+
+_LONGEST_SEARCH = 8
+"""How many times the horizon the search for a deadline that would do may look ahead."""
+
+
+def explain(n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation: Formulation = "time") -> str:
+    """Say in words why a network with AIDCs has no feasible dispatch.
+
+    Looks at each site alone first: can each job finish, do the jobs fit into the GPU pool together, into the grid
+    connection? If they do, the conflict lies in the network, and the solver's irreducible infeasible set is
+    translated into component names, where it has one.
+
+    Parameters
+    ----------
+    n
+        Network; the model of the failed solve, if it is still there, is used for the conflict set.
+    snapshots
+        Part of ``n.snapshots`` that was optimised.
+    formulation
+        Formulation of the graphs.
+
+    Returns
+    -------
+    str
+        One paragraph a site that cannot work, or the conflict, or a sentence that no cause was found.
+    """
+    found = sites(n)
+    chosen = network_snapshots(n, snapshots)
+    reasons = []
+    for site in found.values():
+        for window in windows(n, snapshots):
+            reason = _site(n, site, window, chosen, formulation)
+            if reason:
+                reasons.append(reason)
+                break
+    if reasons:
+        return "\n".join(reasons)
+    conflict = _conflict(n)
+    if conflict:
+        return f"each AIDC site works alone, but not in this network. Constraints in conflict: {conflict}"
+    return "infeasible: each AIDC site works alone, and the solver gives no set of constraints in conflict"
+
+
+def _site(n: pypsa.Network, site: Site, window: Window, snapshots: pd.Index, formulation: Formulation) -> str:
+    try:
+        paths = _paths(site, window, formulation)
+    except InfeasibleError as error:
+        return f"AIDC {site.name!r}: {error}"
+    needed = _least_gpus(paths)
+    if needed > site.spec.gpus + 1e-6:
+        return _gpu_words(site, window, needed, formulation)
+    labels = snapshots[window.positions]
+    link = n.links.loc[rows(n.links.index, site.link)].iloc[0]
+    base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[labels, site.base]
+    efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[labels, site.link]
+    if link["p_nom_extendable"]:
+        return ""
+    connection = _least_connection(paths, base.to_numpy(float), efficiency.to_numpy(float))
+    if connection <= float(link["p_nom"]) * (1 + 1e-9):
+        return ""
+    alone = float((base / efficiency).max())
+    words = (
+        f"of which the base load alone takes {alone:g} MW"
+        if alone <= link["p_nom"]
+        else (f"the base load alone takes {alone:g} MW, {alone / link['p_nom']:.3g} times the connection: is it in kW?")
+    )
+    return (
+        f"AIDC {site.name!r}: the grid connection of {link['p_nom']:g} MW is too small. Finishing all jobs takes at "
+        f"least {connection:.6g} MW, {words}."
+    )
+
+
+def _paths(site: Site, window: Window, formulation: Formulation) -> Paths:
+    placed = tuple(
+        PlacedGraph(
+            site.name,
+            generator,
+            replace(window, positions=np.arange(len(window.slots))),
+            checkpoint_graph(load, window.slots, formulation),
+        )
+        for generator, load in site.loads.items()
+    )
+    return Paths(placed, {site.name: site})
+
+
+def _gpu_words(site: Site, window: Window, needed: float, formulation: Formulation) -> str:
+    pool, hours = site.spec.gpus, window.slots.total
+    lines = [
+        f"AIDC {site.name!r}: its jobs do not fit into {pool} GPUs over {hours:g} h, {pool * hours:,.0f} GPU-hours."
+    ]
+    for load in site.loads.values():
+        lean = min(load.modes, key=lambda mode: mode.gpus * load.hours(mode))
+        left = sum(load.rules.shares[load.rules.progress :])
+        need = lean.gpus * load.hours(lean) * left
+        finish = earliest_finish(load, window.slots)
+        deadline = hours if load.deadline is None else load.deadline
+        lines.append(
+            f"  - job {load.name!r} needs at least {need:,.0f} GPU-hours (mode {lean.label}, {lean.gpus} GPUs); alone "
+            f"it could finish at hour {finish:g}, its deadline is hour {deadline:g}"
+        )
+    lines.append(f"  The smallest pool that would do with these modes is {needed:,.0f} GPUs.")
+    later = _latest_deadline(site, window, formulation)
+    lines.append(
+        f"  With {pool} GPUs, a deadline of hour {later:g} for all jobs would do."
+        if later is not None
+        else f"  With {pool} GPUs, no deadline within {_LONGEST_SEARCH} times the horizon would do."
+    )
+    return "\n".join(lines)
+
+
+def _latest_deadline(site: Site, window: Window, formulation: Formulation) -> float | None:
+    """First deadline, in hours, by which all jobs fit into the pool: bisection over slots added at the end."""
+    step, count = float(window.slots.hours[-1]), len(window.slots)
+
+    def fits(extra: int) -> bool:
+        slots = Slots(np.append(window.slots.hours, np.full(extra, step)))
+        longer = replace(window, slots=slots, weight=np.ones(len(slots)))
+        loads = {g: _without_deadline(load) for g, load in site.loads.items()}
+        try:
+            paths = _paths(Site(site.spec, loads), longer, formulation)
+        except InfeasibleError:
+            return False
+        return _least_gpus(paths, good_enough=site.spec.gpus) <= site.spec.gpus + 1e-6
+
+    low, high = -1, 0
+    while not fits(high):
+        low, high = high, max(1, 2 * high)
+        if high > _LONGEST_SEARCH * count:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return float(window.slots.total + high * step)
+
+
+def _without_deadline(load: TrainingLoad) -> TrainingLoad:
+    return replace(load, deadline=None)
+
+
+def _least_gpus(paths: Paths, good_enough: float = 0.0) -> float:
+    """Smallest GPU pool into which the jobs of one site fit; the search may stop at one that is good enough."""
+    m, x, labels = _job_model(paths)
+    pool = m.add_variables(lower=0, name="pool")
+    m.add_constraints(training_gpus(x, paths, labels).isel(aidc_site=0, drop=True) - pool <= 0, name="gpus")
+    return _minimum(m, pool, good_enough)
+
+
+def _least_connection(paths: Paths, base: NDArray[np.float64], efficiency: NDArray[np.float64]) -> float:
+    """Smallest grid connection in MW, within the GPU pool."""
+    m, x, labels = _job_model(paths)
+    site = next(iter(paths.sites.values()))
+    connection = m.add_variables(lower=0, name="connection")
+    gpus = training_gpus(x, paths, labels).isel(aidc_site=0, drop=True)
+    m.add_constraints(gpus <= site.spec.gpus, name="gpus")
+    power = training_power(x, paths, labels).sum("name")
+    supply = connection * xr.DataArray(efficiency, coords={"snapshot": labels}, dims=["snapshot"])
+    load = xr.DataArray(base, coords={"snapshot": labels}, dims=["snapshot"])
+    m.add_constraints(power - supply <= -load, name="power")
+    return _minimum(m, connection)
+
+
+def _job_model(paths: Paths) -> tuple[linopy.Model, linopy.Variable, pd.Index]:
+    m = linopy.Model(force_dim_names=True)
+    x = add_path_variables(m, paths)
+    return m, x, pd.RangeIndex(len(paths.placed[0].window.slots), name="snapshot")
+
+
+def _minimum(m: linopy.Model, variable: linopy.Variable, good_enough: float = 0.0) -> float:
+    """Smallest value found within the time for a search; infinite if none was found."""
+    m.add_objective(1.0 * variable)
+    level = logging.getLogger("linopy").level
+    logging.getLogger("linopy").setLevel(logging.WARNING)
+    try:
+        status, _ = m.solve(
+            solver_name="highs", log_to_console=False, time_limit=_SEARCH_SECONDS, objective_target=good_enough + 0.5
+        )
+    finally:
+        logging.getLogger("linopy").setLevel(level)
+    return float(m.objective.value) if status == "ok" and m.objective.value is not None else np.inf
+
+
+def _conflict(n: pypsa.Network) -> str:
+    """Constraints of the solver's irreducible infeasible set, with component names and snapshots."""
+    try:
+        labels = n.model.compute_infeasibilities()
+    except (RuntimeError, ValueError, NotImplementedError):
+        return ""
+    positions = [n.model.constraints.get_label_position(label) for label in labels]
+    parts = sorted({f"{name} at {', '.join(map(str, where.values()))}" for name, where in positions if name})
+    more = f" and {len(parts) - 12} more" if len(parts) > 12 else ""
+    return "; ".join(parts[:12]) + more

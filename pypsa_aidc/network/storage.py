@@ -1,0 +1,103 @@
+"""Storage that must not charge and discharge at once, Eq. 34d of [1]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import linopy
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults
+
+
+def add_exclusive_storage(n: pypsa.Network, storages: Sequence[str]) -> None:
+    """Add a binary for each snapshot and storage that lets it either charge or discharge.
+
+    Parameters
+    ----------
+    n
+        Network with a built model.
+    storages
+        StorageUnits, or Stores whose bus has charging Links (`bus1`) and discharging Links (`bus0`). A Store that
+        trades with its bus directly has one signed variable and needs nothing, so it is refused here.
+
+    Raises
+    ------
+    InputError
+        An unknown name, an extendable power (its limit is not a number), or a Store without such Links.
+    """
+    faults = Faults("exclusive storage")
+    for name in storages:
+        if name in n.storage_units.index:
+            _check_power(n, "StorageUnit", [name], faults)
+        elif name in n.stores.index:
+            charging, discharging = links_of(n, name)
+            faults.require(
+                bool(charging and discharging),
+                name,
+                f"{len(charging)} charging and {len(discharging)} discharging Links",
+                "at least one of each at the bus of the Store",
+                "A Store directly on a bus never does both at once.",
+            )
+            _check_power(n, "Link", charging + discharging, faults)
+        else:
+            known = sorted([*n.storage_units.index, *n.stores.index])
+            faults.add("exclusive", name, f"a StorageUnit or Store, one of {known}")
+    faults.raise_any()
+    for name in storages:
+        if name in n.storage_units.index:
+            charge, discharge = n.model["StorageUnit-p_store"], n.model["StorageUnit-p_dispatch"]
+            _exclude(n, name, [(charge, name, "StorageUnit")], [(discharge, name, "StorageUnit")])
+        else:
+            p = n.model["Link-p"]
+            charging, discharging = links_of(n, name)
+            _exclude(n, name, [(p, c, "Link") for c in charging], [(p, d, "Link") for d in discharging])
+
+
+def links_of(n: pypsa.Network, store: str) -> tuple[list[str], list[str]]:
+    """Names of the Links that charge and that discharge a Store."""
+    bus = n.stores.at[store, "bus"]
+    return list(n.links.index[n.links["bus1"] == bus]), list(n.links.index[n.links["bus0"] == bus])
+
+
+def _check_power(n: pypsa.Network, component: str, members: list[str], faults: Faults) -> None:
+    static = n.c[component].static
+    for member in members:
+        faults.require(
+            not static.at[member, "p_nom_extendable"],
+            f"{component} {member!r}",
+            "p_nom_extendable",
+            "a fixed p_nom for exclusive charging",
+            "The either-or constraint needs a number as its limit.",
+        )
+
+
+Term = tuple[linopy.Variable, str, str]
+
+
+def _exclude(n: pypsa.Network, storage: str, charging: list[Term], discharging: list[Term]) -> None:
+    m = n.model
+    snapshots: pd.Index = charging[0][0].indexes["snapshot"]
+    charges = m.add_variables(binary=True, coords=[snapshots], name=f"AIDC-charges {storage}")
+    for members, switch, label in ((charging, charges, "charge"), (discharging, 1 - charges, "discharge")):
+        for variable, member, component in members:
+            limit = float(n.c[component].static.at[member, "p_nom"])
+            m.add_constraints(
+                variable.sel(name=member, drop=True) - limit * switch <= 0,
+                name=f"AIDC-exclusive {label} {storage} {member}",
+            )
+
+
+def charging_and_discharging(
+    n: pypsa.Network, storage: str, snapshots: pd.Index
+) -> tuple[pd.Series[float], pd.Series[float]]:
+    """Charging and discharging power of a storage in a solved network, in MW at the bus outside it."""
+    if storage in n.storage_units.index:
+        units = n.c.storage_units.dynamic
+        return units["p_store"].loc[snapshots, storage], units["p_dispatch"].loc[snapshots, storage]
+    charging, discharging = links_of(n, storage)
+    links = n.c.links.dynamic
+    charge = links["p0"].reindex(columns=charging, fill_value=0.0).loc[snapshots]
+    discharge = -links["p1"].reindex(columns=discharging, fill_value=0.0).loc[snapshots]
+    return charge.sum(axis=1), discharge.sum(axis=1)

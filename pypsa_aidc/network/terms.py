@@ -1,0 +1,63 @@
+"""Weighted sums of a variable's entries into rows, built as padded term arrays: quicker than grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import linopy
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+
+def weighted_sum(
+    variable: linopy.Variable,
+    entry: NDArray[np.int64],
+    row: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    coords: Mapping[str, pd.Index],
+) -> linopy.LinearExpression:
+    """Sum ``weight[i] * variable[entry[i]]`` into row ``row[i]``.
+
+    Parameters
+    ----------
+    variable
+        One-dimensional.
+    entry, row, weight
+        One triple for each term, in any order.
+    coords
+        Coordinates of the result; rows count through their product, the last dimension fastest.
+
+    Returns
+    -------
+    linopy.LinearExpression
+        Over `coords`; rows without terms are 0.
+    """
+    shape = tuple(len(index) for index in coords.values())
+    rows = int(np.prod(shape))
+    order = np.argsort(row, kind="stable")
+    counts = np.bincount(row, minlength=rows)
+    column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    width = int(counts.max(initial=1))
+    labels = np.full((rows, width), -1, dtype=variable.labels.dtype)
+    weights = np.full((rows, width), np.nan)
+    labels[row[order], column] = variable.labels.values[entry[order]]
+    weights[row[order], column] = weight[order]
+    dims = (*coords, "_term")
+    data = xr.Dataset(
+        {
+            "coeffs": (dims, weights.reshape(*shape, width)),
+            "vars": (dims, labels.reshape(*shape, width)),
+        },
+        coords=_coordinates(coords),
+    )
+    return linopy.LinearExpression(data, variable.model)
+
+
+def _coordinates(coords: Mapping[str, pd.Index]) -> xr.Coordinates:
+    result = xr.Coordinates()
+    for dim, index in coords.items():
+        single = xr.Coordinates.from_pandas_multiindex(index, dim) if isinstance(index, pd.MultiIndex) else {dim: index}
+        result = result.merge(single).coords
+    return result

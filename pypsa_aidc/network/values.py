@@ -1,0 +1,109 @@
+"""What one more GPU, one more MW of connection, and the permission to wait are worth at each site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults, InfeasibleError
+from pypsa_aidc.network.index import rows
+from pypsa_aidc.network.addition import update
+from pypsa_aidc.network.site import Site, copy_network, sites
+from pypsa_aidc.network.solve import optimize
+
+
+def values(
+    n: pypsa.Network,
+    snapshots: pd.Index | None = None,
+    *,
+    gpus: int = 1,
+    p_nom: float = 1.0,
+    only: Sequence[str] = ("gpus", "p_nom", "waiting"),
+    **options: Any,
+) -> pd.DataFrame:
+    """Value of more GPUs, of a larger connection and of waiting, each by solving the MILP again without or with it.
+
+    Discrete decisions have no marginal value: the first extra GPU is often worth nothing and a whole server much. So
+    a step is taken and the optimum compared. The network itself is not changed.
+
+    Parameters
+    ----------
+    n
+        Network with sites; it need not be solved.
+    snapshots
+        Part of ``n.snapshots`` to optimise.
+    gpus
+        Step of the pool. Modes too large for the present pool were left out by `add` and do not come back.
+    p_nom
+        Step of the connection in MW.
+    only
+        Which of ``"gpus"``, ``"p_nom"`` and ``"waiting"`` to compute.
+    options
+        Passed to `optimize`; a tight ``mip_rel_gap`` makes small values meaningful.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index (site, what); `step`, `unit`, `value` (USD over the horizon: what the objective falls by with the step,
+        or rises by without waiting; infinite if the jobs cannot be done without it), `uncertainty` (USD, the sum of
+        the two gaps).
+
+    Raises
+    ------
+    InputError
+        A step that is not positive, or an unknown word in `only`.
+    InfeasibleError
+        The network is infeasible as it is.
+    """
+    faults = Faults("aidc.values")
+    faults.number("gpus", gpus, at_least=1, integer=True)
+    faults.number("p_nom", p_nom, above=0)
+    known: dict[str, tuple[float, str, Callable[[pypsa.Network, Site], None]]] = {
+        "gpus": (gpus, "GPUs", lambda m, site: _more_gpus(m, site, gpus)),
+        "p_nom": (p_nom, "MW", lambda m, site: _larger_connection(m, site, p_nom)),
+        "waiting": (1, "", _no_waiting),
+    }
+    for word in only:
+        faults.require(word in known, "only", word, f"some of {', '.join(known)}")
+    faults.raise_any()
+    present = _solve(n, snapshots, options)
+    table = {}
+    for site in sites(n).values():
+        for word in only:
+            step, unit, change = known[word]
+            other = copy_network(n)
+            change(other, site)
+            try:
+                solved = _solve(other, snapshots, options)
+                value = solved[0] - present[0] if word == "waiting" else present[0] - solved[0]
+                uncertainty = present[1] + solved[1]
+            except InfeasibleError:
+                value, uncertainty = float("inf"), 0.0
+            table[site.name, word] = {"step": step, "unit": unit, "value": value, "uncertainty": uncertainty}
+    frame = pd.DataFrame.from_dict(table, orient="index")
+    frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "what"])
+    frame.attrs["units"] = {"value": "USD", "uncertainty": "USD"}
+    return frame
+
+
+def _solve(n: pypsa.Network, snapshots: pd.Index | None, options: dict[str, Any]) -> tuple[float, float]:
+    copy = copy_network(n)
+    result = optimize(copy, snapshots, **{"prices": False, **options})
+    return result.objective, abs(result.objective - result.bound)
+
+
+def _more_gpus(n: pypsa.Network, site: Site, step: int) -> None:
+    update(n, site.name, gpus=site.spec.gpus + step)
+
+
+def _larger_connection(n: pypsa.Network, site: Site, step: float) -> None:
+    labels = rows(n.links.index, site.link)
+    n.links.loc[labels, ["p_nom", "p_nom_min"]] += step
+
+
+def _no_waiting(n: pypsa.Network, site: Site) -> None:
+    without = {"waiting": False, "min_wait": 0.0, "restart_hours": 0.0, "restart_energy": 0.0}
+    update(n, site.name, jobs=[load.with_rules(**without) for load in site.loads.values()])

@@ -1,0 +1,173 @@
+"""A training load: the work of a job, the modes it may run in, and the rules it runs by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pypsa_aidc.errors import Faults
+from pypsa_aidc.training.job import Job
+from pypsa_aidc.training.mode_table import Mode, ModeTable, Size
+from pypsa_aidc.training.rules import Rules
+from pypsa_aidc.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True)
+class TrainingLoad:
+    """What a power system needs to know of a job: work, modes, rules and deadline.
+
+    Parameters
+    ----------
+    name
+        Unique among the jobs of a site.
+    work
+        C, FLOPs of the tranche (Eq. 7 of [1]).
+    modes
+        Modes the job may run in.
+    rules
+        Checkpoints, waiting, restarts.
+    deadline
+        T_dead in hours after the first snapshot; `None` is the end of the horizon.
+    baseline
+        Mode of fixed continuous training, for comparison; it need not be among `modes` and may be a dominated one.
+    description
+        Where `work` comes from, for people; not used in any computation.
+
+    Raises
+    ------
+    InputError
+        Any field out of range, or two modes of one size.
+
+    Examples
+    --------
+    >>> mode = Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=0.003)
+    >>> load = TrainingLoad("A", work=1e15 * 3600 * 6, modes=(mode,), rules=Rules(segments=3))
+    >>> load.hours(mode)
+    6.0
+    """
+
+    name: str
+    work: float
+    modes: tuple[Mode, ...]
+    rules: Rules = field(default_factory=Rules)
+    deadline: float | None = None
+    baseline: Mode | None = None
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        faults = Faults(f"TrainingLoad {self.name!r}")
+        faults.number("work", self.work, above=0)
+        faults.require(len(self.modes) > 0, "modes", self.modes, "at least one mode")
+        sizes = [mode.size for mode in self.modes]
+        for size in sorted({size for size in sizes if sizes.count(size) > 1}):
+            faults.add("modes", size, "each (pipeline, tensor, data) once")
+        if self.deadline is not None:
+            faults.number("deadline", self.deadline, above=self.rules.arrival)
+        faults.raise_any()
+        object.__setattr__(self, "modes", tuple(sorted(self.modes, key=lambda mode: (mode.gpus, mode.size))))
+
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        modes: ModeTable | Iterable[Mode],
+        rules: Rules | None = None,
+        baseline: Size | None = None,
+        **options: Any,
+    ) -> TrainingLoad:
+        """Build a load from a descriptor and its modes.
+
+        Parameters
+        ----------
+        job
+            Gives name, work and deadline.
+        modes
+            The effective modes of a table, or any modes.
+        rules
+            Rules, or leave out and give their fields as `options`.
+        baseline
+            Size (p, q, d) of the mode of fixed training, feasible but maybe dominated.
+        options
+            Fields of `Rules`.
+
+        Raises
+        ------
+        InputError
+            No mode is left, with the number of candidates rejected for each reason; or both `rules` and `options`.
+        """
+        faults = Faults(f"TrainingLoad of job {job.name!r}")
+        faults.require(rules is None or not options, "rules", rules, "rules or their single fields, not both")
+        usable = tuple(modes)
+        if not usable:
+            frame = modes.frame if isinstance(modes, ModeTable) else None
+            reasons = "" if frame is None else frame["reason"].str.split(":").str[0].value_counts().to_dict()
+            faults.add("modes", reasons, "at least one feasible mode", "More GPUs, memory options or other candidates.")
+        faults.raise_any()
+        model = job.model
+        description = f"{model.name}, {job.tranche_ratio:.4%} of {job.tokens:.3g} tokens, batch {job.batch}"
+        rules = Rules(**options) if rules is None else rules
+        fixed = None
+        if baseline is not None:
+            fixed = modes.mode(baseline) if isinstance(modes, ModeTable) else _of_size(job.name, usable, baseline)
+        return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description)
+
+    def hours(self, mode: Mode) -> float:
+        """Hours that the whole tranche takes in one mode without pause or loss."""
+        return self.work / mode.flops_per_s / SECONDS_PER_HOUR
+
+    def with_rules(self, **changes: Any) -> TrainingLoad:
+        """Return the load with some fields of its rules changed."""
+        return replace(self, rules=replace(self.rules, **changes))
+
+    def fixed(self, size: Size | None = None) -> TrainingLoad:
+        """Return the load that runs in one mode from arrival to completion, without checkpoints, as S1 of [1].
+
+        `size` is the (p, q, d) of the mode, by default that of the baseline.
+        """
+        left = self.work * sum(self.rules.shares[self.rules.progress :])
+        rules = replace(self.rules, segments=1, progress=0, waiting=False, jump=None)
+        return replace(self, work=left, modes=(self.mode(size),), rules=rules)
+
+    def recorded(self, size: Size | None = None) -> TrainingLoad:
+        """Return the fixed load with a checkpoint recorded after each segment, as S2 of [1]."""
+        return replace(self.with_rules(waiting=False, jump=1), modes=(self.mode(size),))
+
+    def pausable(self, size: Size | None = None) -> TrainingLoad:
+        """Return the load that may wait at checkpoints but runs in one mode only."""
+        return replace(self, modes=(self.mode(size),))
+
+    def idealized(self) -> TrainingLoad:
+        """Return the load without checkpoint continuity, as S3 of [1]: a bound that no job can execute."""
+        rules = Rules(
+            segments=self.rules.segments,
+            continuity=False,
+            arrival=self.rules.arrival,
+            progress=self.rules.progress,
+        )
+        return replace(self, rules=rules)
+
+    def mode(self, size: Size | None = None) -> Mode:
+        """Return the mode of the given (p, q, d), or the baseline.
+
+        Raises
+        ------
+        InputError
+            No such mode, or no baseline.
+        """
+        if size is not None:
+            return _of_size(self.name, self.modes if self.baseline is None else (*self.modes, self.baseline), size)
+        faults = Faults(f"TrainingLoad {self.name!r}")
+        if self.baseline is None:
+            faults.add("baseline", None, "the mode of fixed training", "Give TrainingLoad.of(..., baseline=(p, q, d)).")
+        faults.raise_any()
+        assert self.baseline is not None
+        return self.baseline
+
+
+def _of_size(job: str, modes: Iterable[Mode], size: Size) -> Mode:
+    by_size = {mode.size: mode for mode in modes}
+    faults = Faults(f"TrainingLoad {job!r}")
+    faults.require(tuple(size) in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
+    faults.raise_any()
+    return by_size[tuple(size)]
