@@ -83,18 +83,27 @@ def modes(job: aidc.Job, preset: str = "P2", *, gpus: int = GPUS, prune: bool = 
 def loads(preset: str = "P2", **options: object) -> list[aidc.TrainingLoad]:
     """The training loads of the case; `options` are rules that differ from it."""
     rules = {"segments": SEGMENTS, "jump": PRESETS[preset].jump} | options
-    return [
-        aidc.TrainingLoad.of(job, modes(job, preset), baseline=BASELINES[job.name], **rules) for job in jobs()
-    ]
+    return [aidc.TrainingLoad.of(job, modes(job, preset), baseline=BASELINES[job.name], **rules) for job in jobs()]
 
 
 def network(preset: str = "P2", renewables: float = 1.0) -> pypsa.Network:
     """The campus; `renewables` multiplies the capacity of wind and sun (Fig. 12c of [1])."""
     day = pd.read_csv(HERE / PRESETS[preset].day)
     n = pypsa.Network(name="green-power campus", snapshots=pd.date_range("2030-06-01", periods=HOURS, freq="h"))
-    n.add("Carrier", ["AC", "grid", "solar", "wind", "battery"], color=["#444444", "#b0b0b0", "#f9c74f", "#74c6f2", "#2a9d8f"])
+    n.add(
+        "Carrier",
+        ["AC", "grid", "solar", "wind", "battery"],
+        color=["#444444", "#b0b0b0", "#f9c74f", "#74c6f2", "#2a9d8f"],
+    )
     n.add("Bus", "campus", carrier="AC")
-    n.add("Generator", "grid", bus="campus", carrier="grid", p_nom=5.0, marginal_cost=(day["price_usd_per_kwh"] * 1e3).to_numpy())
+    n.add(
+        "Generator",
+        "grid",
+        bus="campus",
+        carrier="grid",
+        p_nom=5.0,
+        marginal_cost=(day["price_usd_per_kwh"] * 1e3).to_numpy(),
+    )
     for name, carrier, column, p_nom in (("PV", "solar", "pv_kw", 1.05), ("wind", "wind", "wind_kw", 0.35)):
         # A marginal cost of -c is a cost of c for each MWh curtailed, less a constant.
         n.add(
@@ -112,13 +121,20 @@ def network(preset: str = "P2", renewables: float = 1.0) -> pypsa.Network:
 
 
 def _add_battery(n: pypsa.Network) -> None:
-    """300 kW and 800 kWh between 5 and 95 %, half full at both ends, 0.95 each way, 20.83 USD for each MWh in or out."""
+    """300 kW, 800 kWh, 5 to 95 % full, half full at both ends, 0.95 each way, 20.83 USD for each MWh in or out."""
     efficiency, power = 0.95, 0.3
     lowest, highest = np.full(HOURS, 0.05), np.full(HOURS, 0.95)
     lowest[-1] = highest[-1] = 0.5
     n.add("Bus", "battery", carrier="battery")
     n.add(
-        "Store", "battery", bus="battery", carrier="battery", e_nom=0.8, e_initial=0.4, e_min_pu=lowest, e_max_pu=highest
+        "Store",
+        "battery",
+        bus="battery",
+        carrier="battery",
+        e_nom=0.8,
+        e_initial=0.4,
+        e_min_pu=lowest,
+        e_max_pu=highest,
     )
     # A Link's cost and capacity count at bus0: outside the battery when charging, inside when discharging.
     charging = {"bus0": "campus", "bus1": "battery", "p_nom": power, "marginal_cost": BATTERY_COST}

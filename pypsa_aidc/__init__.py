@@ -49,6 +49,7 @@ from pypsa_aidc.training import (
     TrainingLoad,
     Transformer,
     generate_modes,
+    read_profile,
 )
 
 __version__ = "0.1.0"
@@ -87,6 +88,7 @@ __all__ = [
     "list",
     "optimize",
     "prices",
+    "read_profile",
     "record",
     "refresh",
     "remove",

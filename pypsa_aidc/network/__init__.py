@@ -7,16 +7,20 @@ from pypsa_aidc.network.checks import check_network
 from pypsa_aidc.network.costs import operating as operating_costs
 from pypsa_aidc.network.derived import refresh
 from pypsa_aidc.network.hook import compose, extra_functionality, hook
+from pypsa_aidc.network.indicators import indicators
 from pypsa_aidc.network.infeasible import explain
 from pypsa_aidc.network.prices import price as prices
+from pypsa_aidc.network.result import Result, clear_results
+from pypsa_aidc.network.scenarios import SCENARIOS, describe, scenario_network, uses_storage
 from pypsa_aidc.network.schedule import record
 from pypsa_aidc.network.site import Site, list_sites, remove, sites
-from pypsa_aidc.network.solve import Result, optimize
+from pypsa_aidc.network.solve import optimize
 from pypsa_aidc.network.values import values
 
 register()
 
 __all__ = [
+    "SCENARIOS",
     "Accessor",
     "AuditReport",
     "Result",
@@ -24,10 +28,13 @@ __all__ = [
     "add",
     "audit",
     "check_network",
+    "clear_results",
     "compose",
+    "describe",
     "explain",
     "extra_functionality",
     "hook",
+    "indicators",
     "list_sites",
     "operating_costs",
     "optimize",
@@ -35,7 +42,9 @@ __all__ = [
     "record",
     "refresh",
     "remove",
+    "scenario_network",
     "sites",
     "update",
+    "uses_storage",
     "values",
 ]

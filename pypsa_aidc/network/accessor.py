@@ -10,9 +10,10 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network import costs, schedule
+from pypsa_aidc.network.balance import system_balance
 from pypsa_aidc.network.index import columns
+from pypsa_aidc.network.result import RESULT
 from pypsa_aidc.network.site import Site, list_sites, sites
-from pypsa_aidc.network.solve import RESULT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -153,6 +154,12 @@ class Accessor:
         frame.attrs["units"] = "MW"
         return frame
 
+    def balance(self) -> pd.DataFrame:
+        """What feeds the network and what it feeds in each snapshot, MW by source; see `balance.system_balance`."""
+        power = self.power()
+        own = [part for site in self.sites.values() for part in (*site.loads, site.idle, site.base)]
+        return system_balance(self._n, power.index, own, self._meter(power))
+
     def costs(self) -> pd.DataFrame:
         """Operating costs of the network by carrier, curtailment and storage stated as costs; see `costs.operating`."""
         return costs.operating(self._n)
@@ -199,6 +206,11 @@ class Accessor:
         from pypsa_aidc import plot
 
         return plot.sites(self.power(), self.gpus(), self.progress())
+
+    @staticmethod
+    def _meter(power: pd.DataFrame) -> pd.Series:
+        """Power of all sites at their meters, MW."""
+        return pd.DataFrame(power.xs("meter", axis=1, level="part")).sum(axis=1)
 
     def _per_job(self, attribute: str) -> pd.DataFrame:
         found, _ = schedule.read(self._n)

@@ -145,9 +145,7 @@ def add(
         raise
 
 
-def update(
-    n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequence[TrainingLoad] | None = None
-) -> None:
+def update(n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequence[TrainingLoad] | None = None) -> None:
     """Give a site another GPU pool or other jobs, and leave its bus, connection, PUE and base load as they are.
 
     Parameters

@@ -18,7 +18,7 @@ from pypsa_aidc.network.horizon import Window
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.paths import PATH
 from pypsa_aidc.network.site import Site
-from pypsa_aidc.network.storage import charging_and_discharging
+from pypsa_aidc.network.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.training import Step, TrainingLoad
 from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
 
@@ -138,7 +138,7 @@ def _scale(n: pypsa.Network, tolerance: float) -> float:
 def _add_integrality(n: pypsa.Network, checks: _Checks) -> None:
     if not schedule.has_solution(n):
         return
-    for name in [PATH, *(name for name in n.model.variables if name.startswith("AIDC-charges"))]:
+    for name in [PATH, *(name for name in n.model.variables if name.startswith(CHARGES))]:
         values = n.model.variables[name].solution.values
         checks.add("integrality", name, np.abs(values - np.round(values)).max(initial=0.0), "", 1e-5)
 

@@ -1,6 +1,8 @@
-"""Nodal balance of a solved network, summed from the results of all components."""
+"""Balances of a solved network: at each bus, and of the whole system by source."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import pandas as pd
 import pypsa
@@ -31,6 +33,46 @@ def nodal_residual(n: pypsa.Network, snapshots: pd.Index) -> pd.DataFrame:
             if flow is not None:
                 total = _add(total, flow, static[column], -1.0, snapshots)
     return total.abs()
+
+
+def system_balance(n: pypsa.Network, snapshots: pd.Index, own: Collection[str], meter: pd.Series) -> pd.DataFrame:
+    """Sum up what feeds a network and what it feeds, by source.
+
+    Parameters
+    ----------
+    n
+        Solved network without scenarios.
+    snapshots
+        Snapshots to show.
+    own
+        Generators and Loads that are parts of AIDCs.
+    meter
+        Power of all AIDCs at their meters, MW.
+
+    Returns
+    -------
+    pandas.DataFrame
+        MW: one column a carrier of generators, ``"storage"`` (positive when it feeds), ``"curtailment"`` (of
+        generators with a series of `p_max_pu`), ``"AIDC"`` and ``"other load"``.
+    """
+    generators = n.generators.index.difference(own)
+    power = n.c.generators.dynamic["p"].loc[snapshots].reindex(columns=generators, fill_value=0.0)
+    label = n.generators["carrier"][generators].replace("", "generation")
+    result: pd.DataFrame = (power * n.generators["sign"][generators]).T.groupby(label.to_numpy()).sum().T
+    storage = pd.Series(0.0, snapshots)
+    for component in ("StorageUnit", "Store"):
+        flows = n.c[component].dynamic["p"]
+        storage = storage + flows.loc[snapshots].sum(axis=1) if not flows.empty else storage
+    result["storage"] = storage
+    varying = n.c.generators.dynamic["p_max_pu"].columns.intersection(generators)
+    capacity = n.generators["p_nom"].where(~n.generators["p_nom_extendable"], n.generators["p_nom_opt"])
+    available = n.c.generators.dynamic["p_max_pu"].loc[snapshots, varying] * capacity[varying]
+    result["curtailment"] = (available - power[varying]).sum(axis=1).clip(lower=0.0)
+    result["AIDC"] = meter
+    loads = n.c.loads.dynamic["p"].loc[snapshots]
+    result["other load"] = loads[loads.columns.difference(own)].sum(axis=1)
+    result.attrs["units"] = "MW"
+    return result
 
 
 def _add(

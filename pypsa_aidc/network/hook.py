@@ -13,6 +13,7 @@ import xarray as xr
 from pypsa_aidc.errors import UnsupportedError
 from pypsa_aidc.network.checks import check_sites
 from pypsa_aidc.network.paths import (
+    IT_POWER,
     Paths,
     add_gpu_limit,
     add_path_variables,
@@ -104,9 +105,9 @@ def hook(
         labels = p.indexes["snapshot"]
         x = add_path_variables(m, paths)
         power = training_power(x, paths, labels)
-        m.add_constraints(p.sel(name=power.indexes["name"]) - power == 0, name="AIDC-it_power")
+        m.add_constraints(p.sel(name=power.indexes["name"]) - power == 0, name=IT_POWER)
         gpus = training_gpus(x, paths, labels)
-        add_gpu_limit(m, gpus, paths)
+        add_gpu_limit(m, gpus)
         idle = idle_power(gpus, paths)
         if idle is not None:
             names, expression = idle

@@ -49,7 +49,7 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
         "used": _energy(generated[renewable], weight),
         "available": _energy(available, weight),
     }
-    meter = power.xs("meter", axis=1, level="part").sum(axis=1)
+    meter = pd.DataFrame(power.xs("meter", axis=1, level="part")).sum(axis=1)
     load = float((meter * weight).sum())
     throughput = 0.0
     for storage in storages:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 import linopy
@@ -16,6 +15,7 @@ from pypsa_aidc.errors import InfeasibleError
 from pypsa_aidc.network.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.paths import Paths, PlacedGraph, add_path_variables, training_gpus, training_power
+from pypsa_aidc.network.relaxation import solved_quietly
 from pypsa_aidc.network.site import Site, sites
 from pypsa_aidc.training import Formulation, Slots, TrainingLoad, checkpoint_graph, earliest_finish
 
@@ -164,7 +164,8 @@ def _least_gpus(paths: Paths, good_enough: float = 0.0) -> float:
     """Smallest GPU pool into which the jobs of one site fit; the search may stop at one that is good enough."""
     m, x, labels = _job_model(paths)
     pool = m.add_variables(lower=0, name="pool")
-    m.add_constraints(training_gpus(x, paths, labels).isel(aidc_site=0, drop=True) - pool <= 0, name="gpus")
+    size = next(iter(paths.sites.values())).spec.gpus
+    m.add_constraints(training_gpus(x, paths, labels).isel(aidc_site=0, drop=True) * size - pool <= 0, name="gpus")
     return _minimum(m, pool, good_enough)
 
 
@@ -174,7 +175,7 @@ def _least_connection(paths: Paths, base: NDArray[np.float64], efficiency: NDArr
     site = next(iter(paths.sites.values()))
     connection = m.add_variables(lower=0, name="connection")
     gpus = training_gpus(x, paths, labels).isel(aidc_site=0, drop=True)
-    m.add_constraints(gpus <= site.spec.gpus, name="gpus")
+    m.add_constraints(gpus <= 1, name="gpus")
     power = training_power(x, paths, labels).sum("name")
     supply = connection * xr.DataArray(efficiency, coords={"snapshot": labels}, dims=["snapshot"])
     load = xr.DataArray(base, coords={"snapshot": labels}, dims=["snapshot"])
@@ -191,15 +192,9 @@ def _job_model(paths: Paths) -> tuple[linopy.Model, linopy.Variable, pd.Index]:
 def _minimum(m: linopy.Model, variable: linopy.Variable, good_enough: float = 0.0) -> float:
     """Smallest value found within the time for a search; infinite if none was found."""
     m.add_objective(1.0 * variable)
-    level = logging.getLogger("linopy").level
-    logging.getLogger("linopy").setLevel(logging.WARNING)
-    try:
-        status, _ = m.solve(
-            solver_name="highs", log_to_console=False, time_limit=_SEARCH_SECONDS, objective_target=good_enough + 0.5
-        )
-    finally:
-        logging.getLogger("linopy").setLevel(level)
-    return float(m.objective.value) if status == "ok" and m.objective.value is not None else np.inf
+    solved_quietly(m, time_limit=_SEARCH_SECONDS, objective_target=good_enough + 0.5)
+    value = m.objective.value
+    return float(value) if m.status == "ok" and value is not None else np.inf
 
 
 def _conflict(n: pypsa.Network) -> str:

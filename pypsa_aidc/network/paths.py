@@ -22,6 +22,9 @@ from pypsa_aidc.units import W_PER_MW
 PATH = "AIDC-path"
 """Name of the binary variable with one entry for each edge of each job."""
 
+IT_POWER = "AIDC-it_power"
+"""Name of the constraint that gives each job generator the power of its path (Eq. 28a of [1])."""
+
 GPUS = "AIDC-gpus"
 """Name of the constraint on the GPU pool of each site (Eq. 30a of [1])."""
 
@@ -155,7 +158,10 @@ def training_power(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> lin
 
 
 def training_gpus(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> linopy.LinearExpression:
-    """GPUs that run jobs at each site, over (snapshot, aidc_site); Eq. 28b of [1]."""
+    """Share of its pool that runs jobs at each site, over (snapshot, aidc_site); Eq. 28b of [1] over N_GPU.
+
+    As a share, since hundreds of thousands of GPUs beside binaries are more than solvers' tolerances bear.
+    """
     sites = pd.Index(list(paths.sites), name="aidc_site")
     return _per_snapshot(x, paths, snapshots, sites, by_site=True)
 
@@ -169,7 +175,7 @@ def _per_snapshot(
         column = int(columns.get_indexer(pd.Index([each.site if by_site else each.generator]))[0])
         entry.append(first_edge + edge)
         row.append(each.window.positions[slot] * len(columns) + column)
-        weight.append(gpus.astype(float) if by_site else it_power)
+        weight.append(gpus / paths.sites[each.site].spec.gpus if by_site else it_power)
     coords = {"snapshot": snapshots, str(columns.name): columns}
     return weighted_sum(x, np.concatenate(entry), np.concatenate(row), np.concatenate(weight), coords)
 
@@ -190,10 +196,9 @@ def waiting_edges(paths: Paths) -> Ints:
     return np.flatnonzero(np.concatenate([each.graph.edges.mode for each in paths.placed]) == WAIT)
 
 
-def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression, paths: Paths) -> None:
-    """Limit the GPUs in use to the pool of each site, Eq. 30a of [1]."""
-    pool = np.array([float(site.spec.gpus) for site in paths.sites.values()])
-    m.add_constraints(gpus, "<=", _over(pool, gpus.indexes["aidc_site"]), name=GPUS)
+def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:
+    """Limit the share of GPUs in use to the whole pool of each site, Eq. 30a of [1]."""
+    m.add_constraints(gpus <= 1, name=GPUS)
 
 
 def idle_power(gpus: linopy.LinearExpression, paths: Paths) -> tuple[list[str], linopy.LinearExpression] | None:
@@ -202,11 +207,10 @@ def idle_power(gpus: linopy.LinearExpression, paths: Paths) -> tuple[list[str], 
     if not drawing:
         return None
     names = [site.idle for site in drawing]
-    watts = np.array([float(site.spec.idle_w or 0.0) for site in drawing]) / W_PER_MW
-    pool = np.array([float(site.spec.gpus) for site in drawing])
+    whole_pool = np.array([site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW for site in drawing])
     busy = gpus.sel(aidc_site=[site.name for site in drawing])
     index = busy.indexes["aidc_site"]
-    return names, _over(watts * pool, index) - busy * _over(watts, index)
+    return names, _over(whole_pool, index) - busy * _over(whole_pool, index)
 
 
 def _offsets(paths: Paths) -> list[int]:

@@ -7,6 +7,7 @@ import logging
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError
+from pypsa_aidc.network.relaxation import relaxed, solved_quietly
 
 logger = logging.getLogger(__name__)
 
@@ -39,38 +40,21 @@ def price(n: pypsa.Network) -> str:
     model = n._model
     if model is None or model.objective.value is None:
         raise NotSolvedError("aidc.prices needs a network that has just been solved: its model holds the paths to fix")
-    integer = [*model.binaries, *model.integers]
-    if not integer:
+    if not (*model.binaries, *model.integers):
         return "LP"
     reached, solver_name = float(model.objective.value), str(model.solver_name or "highs")
-    variables = [model.variables[name] for name in integer]
     try:
-        for variable in variables:
-            variable.fix()
-            variable.relax()
+        with relaxed(model, fixed=True):
+            if not solved_quietly(model, solver_name):
+                raise NotSolvedError(
+                    f"the LP with fixed paths stopped with {model.termination_condition!r}; there are no prices"
+                )
+            n.optimize.assign_solution()
+            n.optimize.assign_duals()
+            n.optimize.post_processing()
     except ValueError as error:
-        _restore(variables)
         raise NotSolvedError(f"the solution is not integral, so no paths can be fixed: {error}") from error
-    level = logging.getLogger("linopy").level
-    logging.getLogger("linopy").setLevel(logging.WARNING)
-    try:
-        quiet = {"log_to_console": False} if solver_name == "highs" else {}
-        status, condition = model.solve(solver_name=solver_name, **quiet)
-        if status != "ok" or condition != "optimal":
-            raise NotSolvedError(f"the LP with fixed paths stopped with {condition!r}; there are no prices")
-        difference = abs(float(model.objective.value) - reached)
-        if difference > _AGREEMENT * max(1.0, abs(reached)):
-            logger.warning("the LP with fixed paths is %g USD from the MILP: its gap lies in the dispatch", difference)
-        n.optimize.assign_solution()
-        n.optimize.assign_duals()
-        n.optimize.post_processing()
-    finally:
-        logging.getLogger("linopy").setLevel(level)
-        _restore(variables)
+    difference = abs(float(model.objective.value) - reached)
+    if difference > _AGREEMENT * max(1.0, abs(reached)):
+        logger.warning("the LP with fixed paths is %g USD from the MILP: its gap lies in the dispatch", difference)
     return "fixed-path LP"
-
-
-def _restore(variables: list[object]) -> None:
-    for variable in variables:
-        variable.unfix()  # type: ignore[attr-defined]
-        variable.unrelax()  # type: ignore[attr-defined]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,77 +17,21 @@ import pypsa
 
 from pypsa_aidc.errors import AIDCError, InfeasibleError, NotSolvedError
 from pypsa_aidc.network import schedule
-from pypsa_aidc.network.audit import AuditReport, audit
+from pypsa_aidc.network.audit import TOLERANCE, audit
 from pypsa_aidc.network.checks import check_network
 from pypsa_aidc.network.derived import refresh
 from pypsa_aidc.network.hook import ExtraFunctionality, compose, hook
-from pypsa_aidc.network.index import names
 from pypsa_aidc.network.infeasible import explain
 from pypsa_aidc.network.outages import secure_outages
 from pypsa_aidc.network.paths import Paths
 from pypsa_aidc.network.prices import price
+from pypsa_aidc.network.result import Result, clear_results, store_result
 from pypsa_aidc.network.site import sites
+from pypsa_aidc.network.start import prepare
+from pypsa_aidc.network.storage import charging_and_discharging, check_exclusive
 from pypsa_aidc.training import Formulation
 
-RESULT = "aidc_result"
-"""Column of `n.links` with the status of the last solve as JSON, for every site."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a solve ended.
-
-    Parameters
-    ----------
-    status
-        ``"optimal"``, or the solver's word for why it stopped with a feasible schedule, such as ``"time_limit"``.
-    objective
-        Value of PyPSA's objective in USD.
-    bound
-        Best bound in USD that the solver has proven.
-    gap
-        ``|objective - bound| / |objective|``.
-    solver
-        Name of the solver.
-    formulation
-        Formulation of the checkpoint-state graphs.
-    edges, edges_before_pruning
-        Binaries for the jobs, and what they would have been without pruning.
-    build_seconds, solve_seconds
-        Time to build the model, and to solve it.
-    prices
-        Where the prices in the network come from: ``"fixed-path LP"``, ``"LP"`` without integers, or ``"none"``.
-    skipped_outages
-        Outages left out of a security-constrained solve because they split the network.
-    audit
-        Report of the audit; `None` if it was switched off.
-    """
-
-    status: str
-    objective: float
-    bound: float
-    gap: float
-    solver: str
-    formulation: Formulation
-    edges: int
-    edges_before_pruning: int
-    build_seconds: float
-    solve_seconds: float
-    prices: str
-    skipped_outages: tuple[str, ...] = ()
-    audit: AuditReport | None = field(default=None, compare=False)
-
-    @property
-    def optimal(self) -> bool:
-        """Whether the solver has proven optimality within its tolerance."""
-        return self.status == "optimal"
-
-    def __repr__(self) -> str:
-        checked = "not audited" if self.audit is None else repr(self.audit)
-        return (
-            f"Result({self.status}: objective {self.objective:.6g} USD, gap {self.gap:.3%}, {self.edges} edges "
-            f"(of {self.edges_before_pruning}), prices from {self.prices}, {checked})"
-        )
+logger = logging.getLogger(__name__)
 
 
 def optimize(
@@ -93,6 +40,7 @@ def optimize(
     *,
     formulation: Formulation = "time",
     exclusive: Sequence[str] = (),
+    warm_start: bool = True,
     prices: bool = True,
     raise_on_violation: bool = True,
     branch_outages: Sequence[str] | str | None = None,
@@ -110,7 +58,11 @@ def optimize(
     formulation
         ``"time"`` (default) or ``"literal"``, see `checkpoint_graph`; both have the same optimum.
     exclusive
-        StorageUnits and Stores that must not charge and discharge at once (Eq. 34d of [1]).
+        StorageUnits and Stores that must not charge and discharge at once (Eq. 34d of [1]). Their binaries are only
+        put into the model where a solution without them does both, which it does when burning energy pays.
+    warm_start
+        Whether HiGHS starts from a schedule made at the prices of the LP relaxation, see `start.prepare`. It finds good
+        schedules sooner; it never changes the optimum. Other solvers do without.
     prices
         Whether to solve again with all paths fixed, for prices. A MILP has none, and PyPSA would leave zeros;
         without, prices are NaN.
@@ -146,71 +98,99 @@ def optimize(
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 36.
     """
     check_network(n, snapshots)
+    check_exclusive(n, exclusive)
     refresh(n, snapshots=snapshots)
     has_sites = bool(sites(n))
-    built: list[Paths] = []
-    times = [time.perf_counter()]
-
-    def note(_: pypsa.Network, __: pd.Index) -> None:
-        times.append(time.perf_counter())
-
-    attach = hook(formulation=formulation, exclusive=exclusive, whole_horizon=False, on_built=built.append)
-    both = compose(attach, extra_functionality, note)
     outages, skipped = secure_outages(n, branch_outages)
-    if outages is None:
-        status, condition = n.optimize(snapshots, extra_functionality=both, **kwargs)
-    else:
-        status, condition = n.optimize.optimize_security_constrained(
-            snapshots, branch_outages=outages, extra_functionality=both, **kwargs
-        )
-    times.append(time.perf_counter())
-    _refuse_no_solution(n, snapshots, status, condition, formulation)
-    m = n.model
-    objective, bound = float(m.objective.value), _bound(n)
-    has_integers = bool(len(m.binaries.labels) or len(m.integers.labels)) if len(m.variables) else False
-    source = "LP"
-    if has_integers:
-        source = price(n) if prices and _decodes(n, has_sites) else "none"
+    switched: list[str] = []
+    while True:
+        solve = _Solve(formulation, tuple(switched), warm_start and has_sites, extra_functionality)
+        status, condition = solve.run(n, snapshots, outages, dict(kwargs))
+        _refuse_no_solution(n, snapshots, status, condition, formulation)
+        objective, bound, source = float(n.model.objective.value), _bound(n), "LP"
+        has_integers = bool([*n.model.binaries, *n.model.integers])
+        if has_integers:
+            source = price(n) if prices and _decodes(n, has_sites) else "none"
+        both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
+        if not both:
+            break
+        logger.info("%s charge and discharge at once: solved again with their binaries", ", ".join(both))
+        switched += both
     if source == "none":
         n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
     report = audit(n, exclusive=tuple(exclusive)) if has_sites else None
+    if report is not None and raise_on_violation and not report.passed:
+        clear_results(n)
+        report.raise_if_violated()
     result = Result(
         status=condition,
         objective=objective,
         bound=bound if has_integers else objective,
         gap=abs(objective - bound) / max(abs(objective), 1e-9) if has_integers else 0.0,
-        solver=str(m.solver_name),
+        solver=str(n.model.solver_name),
         formulation=formulation,
-        edges=sum(paths.edges for paths in built),
-        edges_before_pruning=sum(paths.edges_before_pruning for paths in built),
-        build_seconds=times[1] - times[0],
-        solve_seconds=times[2] - times[1],
+        edges=solve.paths.edges if solve.paths else 0,
+        edges_before_pruning=solve.paths.edges_before_pruning if solve.paths else 0,
+        build_seconds=solve.built - solve.started,
+        solve_seconds=solve.ended - solve.built,
         prices=source,
         skipped_outages=skipped,
         audit=report,
     )
-    if report is not None and raise_on_violation and not report.passed:
-        clear_results(n)
-        report.raise_if_violated()
-    _store(n, result)
+    store_result(n, result)
     return result
 
 
-def clear_results(n: pypsa.Network) -> None:
-    """Empty every result in the network, so that no zeros or earlier values pass for an optimum."""
-    for component in n.components.values():
-        outputs = component.defaults[component.defaults["status"].str.startswith("Output")]
-        for attribute in outputs.index:
-            if attribute in component.dynamic:
-                empty = component.static.index[:0]
-                component.dynamic[attribute] = pd.DataFrame(index=n.snapshots, columns=empty, dtype=float)
-            elif attribute in component.static and attribute.endswith("_opt"):
-                component.static[attribute] = np.nan
-    for attribute in (schedule.MODE, schedule.GPUS, schedule.PROGRESS):
-        n.c.generators.dynamic.pop(attribute, None)
-    if RESULT in n.links:
-        n.links[RESULT] = ""
-    n._objective = None
+@dataclass
+class _Solve:
+    """One build and solve, with its times."""
+
+    formulation: Formulation
+    exclusive: tuple[str, ...]
+    warm_start: bool
+    extra_functionality: ExtraFunctionality | None
+    paths: Paths | None = None
+    started: float = 0.0
+    built: float = 0.0
+    ended: float = 0.0
+
+    def run(
+        self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None, options: dict[str, Any]
+    ) -> tuple[str, str]:
+        """Build and solve; PyPSA's status and condition."""
+        attach = hook(
+            formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note_paths
+        )
+        self.started = time.perf_counter()
+        with TemporaryDirectory() as folder:
+            start = Path(folder) / "start.sol"
+            if options.get("solver_name", pypsa.options.params.optimize.solver_name) == "highs":
+                options.setdefault("io_api", "direct")
+                if self.warm_start:
+                    options.setdefault("warmstart_fn", start)
+            finish = partial(self._finish, start=start if options.get("warmstart_fn") == start else None)
+            extra = compose(attach, self.extra_functionality, finish)
+            if outages is None:
+                ended = n.optimize(snapshots, extra_functionality=extra, **options)
+            else:
+                ended = n.optimize.optimize_security_constrained(
+                    snapshots, branch_outages=outages, extra_functionality=extra, **options
+                )
+        self.ended = time.perf_counter()
+        return str(ended[0]), str(ended[1])
+
+    def _note_paths(self, paths: Paths) -> None:
+        self.paths = paths
+
+    def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None) -> None:
+        self.built = time.perf_counter()
+        if start is not None and self.paths is not None:
+            prepare(n, self.paths, start)
+
+
+def _does_both(n: pypsa.Network, storage: str) -> bool:
+    charge, discharge = charging_and_discharging(n, storage, n.model.parameters["snapshots"].to_index())
+    return bool((np.minimum(charge, discharge) > TOLERANCE).any())
 
 
 def _bound(n: pypsa.Network) -> float:
@@ -246,17 +226,3 @@ def _refuse_no_solution(
         f"the solver stopped with {condition!r} ({status}) and without a feasible dispatch; the network holds no "
         f"results.{known} Give it more time, a looser gap, or another solver."
     )
-
-
-def _store(n: pypsa.Network, result: Result) -> None:
-    """Keep the status with each site, as JSON in a string column that survives every file format."""
-    # Times are left out: the same call should give the same file.
-    left_out = ("audit", "build_seconds", "solve_seconds")
-    content = {key: value for key, value in asdict(result).items() if key not in left_out}
-    content["audit"] = None if result.audit is None else result.audit.passed
-    text = json.dumps(content)
-    if RESULT not in n.links:
-        n.links[RESULT] = ""
-    n.links[RESULT] = n.links[RESULT].fillna("").astype(object)
-    for site in sites(n).values():
-        n.links.loc[n.links.index[names(n.links.index) == site.link], RESULT] = text

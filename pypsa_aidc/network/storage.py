@@ -11,21 +11,14 @@ import pypsa
 from pypsa_aidc.errors import Faults
 
 
-def add_exclusive_storage(n: pypsa.Network, storages: Sequence[str]) -> None:
-    """Add a binary for each snapshot and storage that lets it either charge or discharge.
-
-    Parameters
-    ----------
-    n
-        Network with a built model.
-    storages
-        StorageUnits, or Stores whose bus has charging Links (`bus1`) and discharging Links (`bus0`). A Store that
-        trades with its bus directly has one signed variable and needs nothing, so it is refused here.
+def check_exclusive(n: pypsa.Network, storages: Sequence[str]) -> None:
+    """Check that storages can be told not to charge and discharge at once.
 
     Raises
     ------
     InputError
-        An unknown name, an extendable power (its limit is not a number), or a Store without such Links.
+        An unknown name, an extendable power (its limit is not a number), or a Store without charging and discharging
+        Links: one that trades with its bus directly has a single signed variable and needs nothing.
     """
     faults = Faults("exclusive storage")
     for name in storages:
@@ -45,6 +38,24 @@ def add_exclusive_storage(n: pypsa.Network, storages: Sequence[str]) -> None:
             known = sorted([*n.storage_units.index, *n.stores.index])
             faults.add("exclusive", name, f"a StorageUnit or Store, one of {known}")
     faults.raise_any()
+
+
+def add_exclusive_storage(n: pypsa.Network, storages: Sequence[str]) -> None:
+    """Add a binary for each snapshot and storage that lets it either charge or discharge.
+
+    Parameters
+    ----------
+    n
+        Network with a built model.
+    storages
+        StorageUnits, and Stores whose bus has charging Links (`bus1`) and discharging Links (`bus0`).
+
+    Raises
+    ------
+    InputError
+        As `check_exclusive`.
+    """
+    check_exclusive(n, storages)
     for name in storages:
         if name in n.storage_units.index:
             charge, discharge = n.model["StorageUnit-p_store"], n.model["StorageUnit-p_dispatch"]
@@ -73,13 +84,16 @@ def _check_power(n: pypsa.Network, component: str, members: list[str], faults: F
         )
 
 
+CHARGES = "AIDC-charges"
+"""First part of the names of the binaries that tell whether a storage charges or discharges."""
+
 Term = tuple[linopy.Variable, str, str]
 
 
 def _exclude(n: pypsa.Network, storage: str, charging: list[Term], discharging: list[Term]) -> None:
     m = n.model
     snapshots: pd.Index = charging[0][0].indexes["snapshot"]
-    charges = m.add_variables(binary=True, coords=[snapshots], name=f"AIDC-charges {storage}")
+    charges = m.add_variables(binary=True, coords=[snapshots], name=f"{CHARGES} {storage}")
     for members, switch, label in ((charging, charges, "charge"), (discharging, 1 - charges, "discharge")):
         for variable, member, component in members:
             limit = float(n.c[component].static.at[member, "p_nom"])

@@ -9,8 +9,8 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, InfeasibleError
-from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.addition import update
+from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.site import Site, copy_network, sites
 from pypsa_aidc.network.solve import optimize
 

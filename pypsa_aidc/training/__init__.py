@@ -7,8 +7,9 @@ from pypsa_aidc.training.load import TrainingLoad
 from pypsa_aidc.training.memory import CAMPUS_MEMORY, KORTHIKANTI_MEMORY, MemoryModel
 from pypsa_aidc.training.mode_table import Mode, ModeTable
 from pypsa_aidc.training.modes import Candidates, generate_modes
-from pypsa_aidc.training.path import cheapest_path
+from pypsa_aidc.training.path import cheapest_path, cheapest_through
 from pypsa_aidc.training.power import PowerModel
+from pypsa_aidc.training.profile import read_profile
 from pypsa_aidc.training.rules import Rules
 from pypsa_aidc.training.slots import Slots
 from pypsa_aidc.training.throughput import CAMPUS_EFFICIENCY, NARAYANAN_EFFICIENCY, EfficiencyModel
@@ -35,7 +36,9 @@ __all__ = [
     "TrainingLoad",
     "Transformer",
     "cheapest_path",
+    "cheapest_through",
     "checkpoint_graph",
     "earliest_finish",
     "generate_modes",
+    "read_profile",
 ]

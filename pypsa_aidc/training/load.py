@@ -166,7 +166,7 @@ class TrainingLoad:
 
 
 def _of_size(job: str, modes: Iterable[Mode], size: Size) -> Mode:
-    by_size = {mode.size: mode for mode in modes}
+    by_size: dict[tuple[int, ...], Mode] = {mode.size: mode for mode in modes}
     faults = Faults(f"TrainingLoad {job!r}")
     faults.require(tuple(size) in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
     faults.raise_any()

@@ -139,7 +139,7 @@ def generate_modes(
     )
     micro_batch = max(efficiency.micro_batch, memory.micro_batch if memory.schedule != "global" else 1)
     frame["reason"] = _infeasibility(frame, job, gpu, gpus, micro_batch)
-    return ModeTable(job.name, _pruned(frame, prune))
+    return ModeTable(job.name, mark_dominated(frame, prune))
 
 
 def _infeasibility(frame: pd.DataFrame, job: Job, gpu: GPU, gpus: int, micro_batch: int) -> pd.Series[str]:
@@ -160,7 +160,7 @@ def _infeasibility(frame: pd.DataFrame, job: Job, gpu: GPU, gpus: int, micro_bat
     return reason
 
 
-def _pruned(frame: pd.DataFrame, prune: bool) -> pd.DataFrame:
+def mark_dominated(frame: pd.DataFrame, prune: bool) -> pd.DataFrame:
     """Sort by GPUs and mark dominated modes (Eq. 20); of equal modes the one with least memory stays."""
     frame = frame.sort_values(["gpus", "pipeline", "tensor", "data"], ignore_index=True)
     if prune:

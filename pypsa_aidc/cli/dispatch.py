@@ -1,0 +1,208 @@
+"""`pypsa-aidc dispatch`: solve a network with AIDCs under the scenarios S1 to S6, and draw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import pypsa
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pypsa_aidc import plot
+from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.errors import Faults, NotSolvedError
+from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, optimize, scenario_network, uses_storage
+
+BUNDLED = "green_campus"
+_COLUMNS = {
+    "cost": ("cost", "USD", ".2f"),
+    "reduction": ("saved", "%", ".2f"),
+    "grid": ("grid", "MWh", ".3f"),
+    "curtailment": ("curt.", "MWh", ".3f"),
+    "battery": ("BESS", "MWh", ".3f"),
+    "utilisation": ("RE", "%", ".2f"),
+    "green": ("green", "%", ".2f"),
+    "peak": ("peak", "kW", ".1f"),
+    "peak_gpus": ("peak", "GPUs", ".0f"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One scenario, solved."""
+
+    scenario: str
+    network: pypsa.Network
+    result: Result | None
+    indicators: dict[str, float]
+    failure: str = ""
+
+
+def dispatch(
+    network: Annotated[
+        Path | None,
+        typer.Argument(help="netCDF file of a PyPSA network with AIDCs; the green campus of [1] by default."),
+    ] = None,
+    scenario: Annotated[
+        list[str] | None, typer.Option("--scenario", "-s", help="S1 to S6, repeatable; all by default.")
+    ] = None,
+    storage: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--storage", help="StorageUnit or Store that only S5 and S6 use, repeatable; all Stores by default."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and tables.")] = Path("dispatch"),
+    gap: Annotated[float, typer.Option(help="Relative MIP gap at which to stop.", min=0.0)] = 1e-6,
+    time_limit: Annotated[float, typer.Option(help="Seconds for each scenario.", min=0.0)] = 30.0,
+) -> None:
+    """Dispatch training jobs with the grid under the scenarios S1-S6 and print the table of them.
+
+    Prints cost, energy, curtailment and peaks, for the bundled campus with the paper's Table IV beside ours, and
+    writes table.csv and three figures: power balance, load composition, GPUs and progress.
+    """
+    quiet_libraries()
+    console = Console()
+    base = _open(network)
+    storages = storage if storage is not None else [*base.stores.index, *base.storage_units.index]
+    chosen = scenario or list(SCENARIOS)
+    runs = []
+    for name in chosen:
+        prepared = scenario_network(base, name, storages)
+        with Console(stderr=True).status(f"{name}: {describe(name)} ..."), silenced_stdout():
+            runs.append(_run(prepared, name, storages, gap, time_limit))
+    frame = _frame(runs, _paper() if network is None else None)
+    console.print(_table(frame, runs))
+    for note in _notes(runs, network is None):
+        console.print(note, style="dim", highlight=False)
+    out.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(out / "table.csv")
+    solved = [run for run in runs if run.result is not None]
+    for path in _draw(solved, out) if solved else []:
+        console.print(f"wrote {path}", highlight=False)
+    if len(solved) < len(runs):
+        raise NotSolvedError("\n".join(f"{run.scenario}: {run.failure}" for run in runs if run.failure))
+
+
+def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_limit: float) -> Run:
+    exclusive = storages if uses_storage(scenario) else []
+    try:
+        result = optimize(n, exclusive=exclusive, mip_rel_gap=gap, time_limit=time_limit, output_flag=False)
+    except NotSolvedError as error:
+        return Run(scenario, n, None, {}, str(error))
+    return Run(scenario, n, result, indicators(n, storages))
+
+
+def _open(path: Path | None) -> pypsa.Network:
+    if path is None:
+        return pypsa.Network(_bundled())
+    faults = Faults("pypsa-aidc dispatch")
+    faults.require(path.is_file(), "network", str(path), "an existing netCDF file")
+    faults.raise_any()
+    try:
+        n = pypsa.Network(path)
+    except Exception as error:
+        faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
+        faults.raise_any()
+        raise
+    faults.require(bool(n.aidc.sites), "network", str(path), "at least one AIDC", "Add one with aidc.add and save it.")
+    faults.raise_any()
+    return n
+
+
+def _bundled() -> Path:
+    """Path of the bundled network, in the installed package or in the project's folder."""
+    packaged = Path(str(files("pypsa_aidc"))) / "networks" / f"{BUNDLED}.nc"
+    return packaged if packaged.is_file() else Path(__file__).parents[2] / "networks" / f"{BUNDLED}.nc"
+
+
+def _paper() -> pd.DataFrame:
+    return pd.read_csv(str(files("pypsa_aidc.cli") / "green_campus_paper.csv"), index_col="scenario")
+
+
+def _frame(runs: list[Run], paper: pd.DataFrame | None) -> pd.DataFrame:
+    frame = pd.DataFrame.from_dict({run.scenario: run.indicators for run in runs}, orient="index").rename_axis(
+        "scenario"
+    )
+    frame = frame.reindex(columns=[column for column in _COLUMNS if column != "reduction"] + ["least"])
+    reference = next((run.indicators.get("cost") for run in runs if run.scenario == "S1"), None) or float("nan")
+    frame.insert(1, "reduction", 100 * (1 - frame["cost"] / reference))
+    frame["status"] = [_status(run) for run in runs]
+    frame["gap_usd"] = [abs(run.result.objective - run.result.bound) if run.result else float("nan") for run in runs]
+    if paper is not None:
+        for column in paper:
+            frame[f"{column}_paper"] = paper[column].reindex(frame.index)
+    return frame
+
+
+def _table(frame: pd.DataFrame, runs: list[Run]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for label, unit, _ in _COLUMNS.values():
+        table.add_column(f"{label}\n{unit}", justify="right", no_wrap=True)
+    table.add_column("status")
+    values = frame.to_dict(orient="index")
+    for run in runs:
+        row = values[run.scenario]
+        ours = [_cell(row[key], form) for key, (*_, form) in _COLUMNS.items()]
+        table.add_row(run.scenario, *ours, _status(run))
+        if "cost_paper" in frame:
+            paper = [_cell(row[f"{key}_paper"], form) for key, (*_, form) in _COLUMNS.items()]
+            table.add_row(" [1]", *paper, "paper", style="dim")
+    return table
+
+
+def _cell(value: Any, form: str) -> str:
+    return "-" if value is None or pd.isna(value) else format(float(value) + 0.0, form)
+
+
+def _status(run: Run) -> str:
+    if run.result is None:
+        return "no solution"
+    gap = abs(run.result.objective - run.result.bound)
+    return run.result.status.replace("_", " ") if gap < 5e-3 else f"gap {gap:.2f} USD"
+
+
+def _notes(runs: list[Run], bundled: bool) -> list[str]:
+    notes = [f"{run.scenario}: {describe(run.scenario)}" for run in runs]
+    for run in runs:
+        if run.result is not None and not run.result.optimal:
+            above = run.result.objective - run.result.bound
+            notes.append(f"{run.scenario} stopped at {run.result.status}: at most {above:.2f} USD above the optimum.")
+    if bundled:
+        notes.append(
+            "[1] Tong et al., arXiv:2610.13047, Table IV. The day, efficiencies and batch sizes of the campus are "
+            "calibrated, since the paper prints none of them: fitted to S1, S3, S4 and S5, not to S6."
+        )
+    return notes
+
+
+def _draw(runs: list[Run], out: Path) -> list[Path]:
+    last = runs[-1]
+    site = next(iter(last.network.aidc.sites))
+    shown = {run.scenario: run for run in (runs[0], last)}
+    title = f"{last.scenario}: {describe(last.scenario)}"
+    colours = last.network.carriers["color"].to_dict()
+    figures = {
+        "balance.png": plot.balance(
+            {f"{name}: {describe(name)}": run.network.aidc.balance() for name, run in shown.items()}, colours
+        ),
+        "composition.png": plot.composition(last.network.aidc.power()[site], f"{site}, {title}"),
+        "execution.png": plot.execution(
+            last.network.aidc.gpus()[site],
+            last.network.aidc.progress()[site],
+            last.network.aidc.sites[site].spec.gpus,
+            f"{site}, {title}",
+        ),
+    }
+    paths = []
+    for name, figure in figures.items():
+        paths.append(out / name)
+        figure.savefig(paths[-1], dpi=150)
+    return paths

@@ -1,0 +1,50 @@
+"""Integer models made linear for a while: relaxed, or fixed at their solution; and solved without a word."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import linopy
+
+
+@contextmanager
+def relaxed(m: linopy.Model, *, fixed: bool = False) -> Iterator[None]:
+    """Take the integrality off all variables, and put it back afterwards.
+
+    Parameters
+    ----------
+    m
+        Model.
+    fixed
+        Whether to fix them at their present solution as well.
+
+    Raises
+    ------
+    ValueError
+        `fixed`, and the solution is not integral.
+    """
+    variables = [m.variables[name] for name in (*m.binaries, *m.integers)]
+    try:
+        for variable in variables:
+            if fixed:
+                variable.fix()
+            variable.relax()
+        yield
+    finally:
+        for variable in variables:
+            variable.unfix()
+            variable.unrelax()
+
+
+def solved_quietly(m: linopy.Model, solver_name: str = "highs", **options: object) -> bool:
+    """Solve a model without output; whether it was solved to optimality."""
+    level = logging.getLogger("linopy").level
+    logging.getLogger("linopy").setLevel(logging.ERROR)
+    quiet = {"output_flag": False, "io_api": "direct"} if solver_name == "highs" else {}
+    try:
+        status, condition = m.solve(solver_name=solver_name, **quiet, **options)
+    finally:
+        logging.getLogger("linopy").setLevel(level)
+    return bool(status == "ok" and condition == "optimal")

@@ -1,0 +1,107 @@
+"""How a solve ended: told to the caller, kept with the sites, and wiped where there is nothing to keep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.network import schedule
+from pypsa_aidc.network.audit import AuditReport
+from pypsa_aidc.network.index import names
+from pypsa_aidc.network.site import sites
+from pypsa_aidc.training import Formulation
+
+RESULT = "aidc_result"
+"""Column of `n.links` with the status of the last solve as JSON, for every site."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a solve ended.
+
+    Parameters
+    ----------
+    status
+        ``"optimal"``, or the solver's word for why it stopped with a feasible schedule, such as ``"time_limit"``.
+    objective
+        Value of PyPSA's objective in USD.
+    bound
+        Best bound in USD that the solver has proven.
+    gap
+        ``|objective - bound| / |objective|``.
+    solver
+        Name of the solver.
+    formulation
+        Formulation of the checkpoint-state graphs.
+    edges, edges_before_pruning
+        Binaries for the jobs, and what they would have been without pruning.
+    build_seconds, solve_seconds
+        Time to build the model, and to solve it.
+    prices
+        Where the prices in the network come from: ``"fixed-path LP"``, ``"LP"`` without integers, or ``"none"``.
+    skipped_outages
+        Outages left out of a security-constrained solve because they split the network.
+    audit
+        Report of the audit; `None` if it was switched off.
+    """
+
+    status: str
+    objective: float
+    bound: float
+    gap: float
+    solver: str
+    formulation: Formulation
+    edges: int
+    edges_before_pruning: int
+    build_seconds: float
+    solve_seconds: float
+    prices: str
+    skipped_outages: tuple[str, ...] = ()
+    audit: AuditReport | None = field(default=None, compare=False)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the solver has proven optimality within its tolerance."""
+        return self.status == "optimal"
+
+    def __repr__(self) -> str:
+        checked = "not audited" if self.audit is None else repr(self.audit)
+        return (
+            f"Result({self.status}: objective {self.objective:.6g} USD, gap {self.gap:.3%}, {self.edges} edges "
+            f"(of {self.edges_before_pruning}), prices from {self.prices}, {checked})"
+        )
+
+
+def clear_results(n: pypsa.Network) -> None:
+    """Empty every result in the network, so that no zeros or earlier values pass for an optimum."""
+    for component in n.components.values():
+        outputs = component.defaults[component.defaults["status"].str.startswith("Output")]
+        for attribute in outputs.index:
+            if attribute in component.dynamic:
+                empty = component.static.index[:0]
+                component.dynamic[attribute] = pd.DataFrame(index=n.snapshots, columns=empty, dtype=float)
+            elif attribute in component.static and attribute.endswith("_opt"):
+                component.static[attribute] = np.nan
+    for attribute in (schedule.MODE, schedule.GPUS, schedule.PROGRESS):
+        n.c.generators.dynamic.pop(attribute, None)
+    if RESULT in n.links:
+        n.links[RESULT] = ""
+    n._objective = None
+
+
+def store_result(n: pypsa.Network, result: Result) -> None:
+    """Keep the status with each site, as JSON in a string column that survives every file format."""
+    # Times are left out: the same call should give the same file.
+    left_out = ("audit", "build_seconds", "solve_seconds")
+    content = {key: value for key, value in asdict(result).items() if key not in left_out}
+    content["audit"] = None if result.audit is None else result.audit.passed
+    text = json.dumps(content)
+    if RESULT not in n.links:
+        n.links[RESULT] = ""
+    n.links[RESULT] = n.links[RESULT].fillna("").astype(object)
+    for site in sites(n).values():
+        n.links.loc[n.links.index[names(n.links.index) == site.link], RESULT] = text

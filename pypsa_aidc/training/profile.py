@@ -1,0 +1,111 @@
+"""Modes measured on a cluster, read from a table instead of modelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.training.job import Job
+from pypsa_aidc.training.mode_table import ModeTable
+from pypsa_aidc.training.modes import mark_dominated
+from pypsa_aidc.units import W_PER_MW
+
+_SIZES = ("pipeline", "tensor", "data")
+_RATES = ("flops_per_s", "tokens_per_s")
+
+
+def read_profile(
+    source: str | Path | pd.DataFrame, job: Job, *, gpus: int | None = None, prune: bool = True
+) -> ModeTable:
+    """Read a profiled table of 3D-parallel modes.
+
+    Parameters
+    ----------
+    source
+        CSV file or frame, one row a mode, in any order. Columns: `pipeline`, `tensor`, `data`; `flops_per_s` (of the
+        whole mode, FLOP/s) or `tokens_per_s`; `power_w` (IT power of the whole mode, W); optionally `memory_gb`.
+        Other columns are refused, so that a misspelt one is not ignored.
+    job
+        Job that was profiled; its FLOPs a token turn tokens/s into FLOP/s.
+    gpus
+        N_GPU; larger modes are kept as infeasible. `None` for no limit.
+    prune
+        Whether to drop dominated modes (Eq. 20 of [1]).
+
+    Returns
+    -------
+    ModeTable
+        `efficiency` is NaN: a profile does not know the peak.
+
+    Raises
+    ------
+    InputError
+        Missing or unknown columns, rows with a size that is not whole and positive, with a rate or power that is
+        not, or the same sizes twice; all of them at once, by row.
+
+    References
+    ----------
+    [1] Tong et al., arXiv:2610.13047 (2026), Eqs. 13, 17 and 20: "obtained from cluster profiling records".
+
+    Examples
+    --------
+    >>> from pypsa_aidc.training import Transformer
+    >>> job = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.049)
+    >>> measured = pd.DataFrame({"pipeline": [2, 4], "tensor": [8, 8], "data": [8, 8],
+    ...                          "tokens_per_s": [2.0e5, 3.7e5], "power_w": [5.4e4, 1.05e5]})
+    >>> [mode.gpus for mode in read_profile(measured, job)]
+    [128, 256]
+    """
+    name = "profile" if isinstance(source, pd.DataFrame) else str(source)
+    faults = Faults(f"{name} of job {job.name!r}")
+    table = source if isinstance(source, pd.DataFrame) else _read(Path(source), faults)
+    _check_columns(table, faults)
+    faults.raise_any()
+    rate = next(column for column in _RATES if column in table)
+    numbers = table.apply(pd.to_numeric, errors="coerce")
+    for column in (*_SIZES, rate, "power_w", *(c for c in ("memory_gb",) if c in table)):
+        integer = column in _SIZES
+        bad = ~(np.isfinite(numbers[column]) & (numbers[column] > 0) & (~integer | (numbers[column] % 1 == 0)))
+        for row in np.flatnonzero(bad):
+            expected = "a whole number of at least 1" if integer else "a finite number above 0"
+            faults.add(f"row {row + 1}, {column}", table[column].iloc[row], expected)
+    for row in np.flatnonzero(numbers.duplicated(list(_SIZES))):
+        faults.add(f"row {row + 1}", tuple(table[list(_SIZES)].iloc[row]), "each (pipeline, tensor, data) once")
+    faults.raise_any()
+    return ModeTable(job.name, mark_dominated(_frame(numbers, rate, job, gpus), prune))
+
+
+def _read(path: Path, faults: Faults) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        faults.add("file", str(path), f"a readable CSV file ({error})")
+        raise InputError(faults.subject, tuple(faults)) from error
+
+
+def _check_columns(table: pd.DataFrame, faults: Faults) -> None:
+    for column in (*_SIZES, "power_w"):
+        faults.require(
+            column in table, column, "no such column", "a column", f"There are: {', '.join(map(str, table))}."
+        )
+    given = [column for column in _RATES if column in table]
+    faults.require(len(given) == 1, " or ".join(_RATES), given, "exactly one of them")
+    for column in table.columns.difference([*_SIZES, *_RATES, "power_w", "memory_gb"]):
+        faults.add(str(column), "unknown column", "pipeline, tensor, data, a rate, power_w and memory_gb only")
+    faults.require(len(table) > 0, "rows", 0, "at least one mode")
+
+
+def _frame(numbers: pd.DataFrame, rate: str, job: Job, gpus: int | None) -> pd.DataFrame:
+    sizes = numbers[list(_SIZES)].astype(int)
+    count = sizes.prod(axis=1)
+    return sizes.assign(
+        gpus=count,
+        efficiency=np.nan,
+        flops_per_s=numbers[rate] * (job.flops_per_token if rate == "tokens_per_s" else 1.0),
+        it_power=numbers["power_w"] / W_PER_MW,
+        memory_gb=numbers["memory_gb"] if "memory_gb" in numbers else np.nan,
+        reason=np.where(count > (count if gpus is None else gpus), f"pool: more than {gpus} GPUs", ""),
+    )
