@@ -166,7 +166,7 @@ def _status(run: Run) -> str:
     if run.result is None:
         return "no solution"
     gap = abs(run.result.objective - run.result.bound)
-    return run.result.status.replace("_", " ") if gap < 5e-3 else f"gap {gap:.2f} USD"
+    return run.result.status.replace("_", " ") if gap < 5e-3 else f"gap {gap:.2f}"
 
 
 def _notes(runs: list[Run], bundled: bool) -> list[str]:

@@ -121,7 +121,7 @@ def add(
     overhead = aligned(pue, n.snapshots, "pue", faults)
     base = aligned(base_load, n.snapshots, "base_load", faults)
     for label, value, least in (("pue", overhead, 1.0), ("base_load", base, 0.0)):
-        low = float(np.nanmin(value)) if np.ndim(value) else float(value)  # type: ignore[arg-type]
+        low = float(value.min()) if isinstance(value, pd.Series) else value
         faults.require(not low < least, label, low, f"at least {least:g} at every snapshot")
     faults.raise_any()
     loads = _loads(jobs, chips, int(gpus), faults)

@@ -17,6 +17,7 @@ from pypsa_aidc.network.balance import nodal_residual
 from pypsa_aidc.network.horizon import Window
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.paths import PATH
+from pypsa_aidc.network.relaxation import INTEGRAL
 from pypsa_aidc.network.site import Site
 from pypsa_aidc.network.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.training import Step, TrainingLoad
@@ -140,7 +141,7 @@ def _add_integrality(n: pypsa.Network, checks: _Checks) -> None:
         return
     for name in [PATH, *(name for name in n.model.variables if name.startswith(CHARGES))]:
         values = n.model.variables[name].solution.values
-        checks.add("integrality", name, np.abs(values - np.round(values)).max(initial=0.0), "", 1e-5)
+        checks.add("integrality", name, np.abs(values - np.round(values)).max(initial=0.0), "", INTEGRAL)
 
 
 def _add_job(checks: _Checks, generator: str, load: TrainingLoad, window: Window, steps: tuple[Step, ...]) -> None:

@@ -23,6 +23,7 @@ from pypsa_aidc.network.paths import (
     training_gpus,
     training_power,
 )
+from pypsa_aidc.network.relaxation import suppress_index_warnings
 from pypsa_aidc.network.schedule import remember_paths
 from pypsa_aidc.network.site import sites
 from pypsa_aidc.network.storage import add_exclusive_storage
@@ -92,6 +93,7 @@ def hook(
         Called with the paths once the model is complete.
     """
 
+    @suppress_index_warnings()
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
         found = sites(n)

@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import InfeasibleError
+from pypsa_aidc.network.conflict import conflict
 from pypsa_aidc.network.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.paths import Paths, PlacedGraph, add_path_variables, training_gpus, training_power
@@ -58,10 +59,10 @@ def explain(n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation:
                 break
     if reasons:
         return "\n".join(reasons)
-    conflict = _conflict(n)
-    if conflict:
-        return f"each AIDC site works alone, but not in this network. Constraints in conflict: {conflict}"
-    return "infeasible: each AIDC site works alone, and the solver gives no set of constraints in conflict"
+    found_conflict = conflict(n._model)
+    if found_conflict:
+        return f"each AIDC site works alone, but not in this network. {found_conflict}"
+    return "each AIDC site works alone, but not in this network; no constraints in conflict were found"
 
 
 def _site(n: pypsa.Network, site: Site, window: Window, snapshots: pd.Index, formulation: Formulation) -> str:
@@ -172,7 +173,6 @@ def _least_gpus(paths: Paths, good_enough: float = 0.0) -> float:
 def _least_connection(paths: Paths, base: NDArray[np.float64], efficiency: NDArray[np.float64]) -> float:
     """Smallest grid connection in MW, within the GPU pool."""
     m, x, labels = _job_model(paths)
-    site = next(iter(paths.sites.values()))
     connection = m.add_variables(lower=0, name="connection")
     gpus = training_gpus(x, paths, labels).isel(aidc_site=0, drop=True)
     m.add_constraints(gpus <= 1, name="gpus")
@@ -195,15 +195,3 @@ def _minimum(m: linopy.Model, variable: linopy.Variable, good_enough: float = 0.
     solved_quietly(m, time_limit=_SEARCH_SECONDS, objective_target=good_enough + 0.5)
     value = m.objective.value
     return float(value) if m.status == "ok" and value is not None else np.inf
-
-
-def _conflict(n: pypsa.Network) -> str:
-    """Constraints of the solver's irreducible infeasible set, with component names and snapshots."""
-    try:
-        labels = n.model.compute_infeasibilities()
-    except (RuntimeError, ValueError, NotImplementedError):
-        return ""
-    positions = [n.model.constraints.get_label_position(label) for label in labels]
-    parts = sorted({f"{name} at {', '.join(map(str, where.values()))}" for name, where in positions if name})
-    more = f" and {len(parts) - 12} more" if len(parts) > 12 else ""
-    return "; ".join(parts[:12]) + more

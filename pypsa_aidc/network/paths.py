@@ -22,6 +22,9 @@ from pypsa_aidc.units import W_PER_MW
 PATH = "AIDC-path"
 """Name of the binary variable with one entry for each edge of each job."""
 
+PATH_CONSTRAINTS = ("AIDC-path_flow", "AIDC-coverage", "AIDC-work")
+"""Names of the constraints that make each job a path that does its work; all others tie it to something else."""
+
 IT_POWER = "AIDC-it_power"
 """Name of the constraint that gives each job generator the power of its path (Eq. 28a of [1])."""
 
@@ -122,7 +125,7 @@ def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:
     kept = internal[rows]
     nodes = pd.RangeIndex(int(internal.sum()), name="aidc_node")
     flow = weighted_sum(x, entries[kept], (np.cumsum(internal) - 1)[rows[kept]], signs[kept], {"aidc_node": nodes})
-    m.add_constraints(flow, "=", _over(balance[internal], nodes), name="AIDC-path_flow")
+    m.add_constraints(flow, "=", _over(balance[internal], nodes), name=PATH_CONSTRAINTS[0])
     _add_coverage(m, x, paths)
     return x
 
@@ -147,7 +150,7 @@ def _add_coverage(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
             {"aidc_job": jobs},
         )
         least = np.array([graph.coverage[0] for graph, _ in chosen if graph.coverage])
-        name = "AIDC-coverage" if exact else "AIDC-work"
+        name = PATH_CONSTRAINTS[1 if exact else 2]
         m.add_constraints(segments, "=" if exact else ">=", _over(least, jobs), name=name)
 
 

@@ -1,12 +1,17 @@
-"""Integer models made linear for a while: relaxed, or fixed at their solution; and solved without a word."""
+"""Models made linear for a while: relaxed, or fixed at their solution; and built and solved without a word."""
 
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import linopy
+import xarray as xr
+
+INTEGRAL = 1e-5
+"""Distance from a whole number up to which a value counts as one: ten times the solvers' own tolerance."""
 
 
 @contextmanager
@@ -29,13 +34,29 @@ def relaxed(m: linopy.Model, *, fixed: bool = False) -> Iterator[None]:
     try:
         for variable in variables:
             if fixed:
-                variable.fix()
+                variable.fix(_rounded(variable))
             variable.relax()
         yield
     finally:
         for variable in variables:
             variable.unfix()
             variable.unrelax()
+
+
+def _rounded(variable: linopy.Variable) -> xr.DataArray:
+    """Solution of an integer variable, rounded; linopy itself refuses what solvers tolerate."""
+    rounded: xr.DataArray = variable.solution.round()
+    if float(abs(variable.solution - rounded).max()) > INTEGRAL:
+        raise ValueError(f"{variable.name} is not integral")
+    return rounded
+
+
+@contextmanager
+def suppress_index_warnings() -> Iterator[None]:
+    """Keep linopy from announcing, for each constraint, its coming refusal of the index PyPSA still uses."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*uses dimension 'snapshot', a `pd\.MultiIndex`")
+        yield
 
 
 def solved_quietly(m: linopy.Model, solver_name: str = "highs", **options: object) -> bool:

@@ -77,7 +77,7 @@ class Result:
 
 
 def clear_results(n: pypsa.Network) -> None:
-    """Empty every result in the network, so that no zeros or earlier values pass for an optimum."""
+    """Empty every result in the network, model included, so that no zeros or earlier values pass for an optimum."""
     for component in n.components.values():
         outputs = component.defaults[component.defaults["status"].str.startswith("Output")]
         for attribute in outputs.index:
@@ -91,6 +91,8 @@ def clear_results(n: pypsa.Network) -> None:
     if RESULT in n.links:
         n.links[RESULT] = ""
     n._objective = None
+    if n._model is not None:
+        del n.model
 
 
 def store_result(n: pypsa.Network, result: Result) -> None:

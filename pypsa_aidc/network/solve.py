@@ -18,7 +18,7 @@ import pypsa
 from pypsa_aidc.errors import AIDCError, InfeasibleError, NotSolvedError
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.audit import TOLERANCE, audit
-from pypsa_aidc.network.checks import check_network
+from pypsa_aidc.network.checks import check_network, check_sites
 from pypsa_aidc.network.derived import refresh
 from pypsa_aidc.network.hook import ExtraFunctionality, compose, hook
 from pypsa_aidc.network.infeasible import explain
@@ -100,7 +100,9 @@ def optimize(
     check_network(n, snapshots)
     check_exclusive(n, exclusive)
     refresh(n, snapshots=snapshots)
-    has_sites = bool(sites(n))
+    found = sites(n)
+    check_sites(n, found, snapshots)
+    has_sites = bool(found)
     outages, skipped = secure_outages(n, branch_outages)
     switched: list[str] = []
     while True:

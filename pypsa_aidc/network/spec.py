@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -78,7 +77,7 @@ def dump_job(spec: JobSpec) -> str:
 
 
 def _dump_mode(mode: Mode) -> dict[str, Any]:
-    values = (*mode.size, mode.gpus, mode.flops_per_s, mode.it_power, _number(mode.memory))
+    values = (*mode.size, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
     return dict(zip(_MODE_KEYS, values, strict=True))
 
 
@@ -125,10 +124,6 @@ def load_job(text: str, where: str) -> JobSpec:
 
 def _dump(kind: str, content: Mapping[str, Any]) -> str:
     return json.dumps({"schema": f"pypsa_aidc/{kind}", "version": VERSION, **content}, allow_nan=False)
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _parse(text: str, kind: str, keys: tuple[str, ...], where: str) -> tuple[dict[str, Any], Faults]:
@@ -180,8 +175,7 @@ def _read_each(entries: Any, key: str, read: Callable[[Any], Any], faults: Fault
 def _mode(entry: dict[str, Any]) -> Mode:
     values = dict(entry)
     size = tuple(values.pop(key) for key in _MODE_KEYS[:3])
-    memory = values.pop("memory")
-    return Mode(size, memory=float("nan") if memory is None else memory, **values)
+    return Mode(size, **values)
 
 
 def _rules(entry: dict[str, Any]) -> Rules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import highspy
 import linopy
@@ -12,7 +13,7 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.paths import GPUS, IT_POWER, PATH, Paths, event_costs
+from pypsa_aidc.network.paths import PATH, PATH_CONSTRAINTS, Paths
 from pypsa_aidc.network.storage import CHARGES
 from pypsa_aidc.training import cheapest_path, cheapest_through
 
@@ -83,20 +84,16 @@ class _Relaxation:
 
     def __init__(self, m: linopy.Model, paths: Paths) -> None:
         self.paths = paths
-        self.highs, kept_rows = _linear(m)
+        self.highs, matrix, labels = _linear(m)
         columns = np.asarray(m.matrices.vlabels)
         switches = [m.variables[name].labels.values for name in m.binaries if name.startswith(CHARGES)]
         self.switches = np.searchsorted(columns, np.concatenate(switches or [np.empty(0)])).astype(np.int32)
-        edges = np.searchsorted(columns, m.variables[PATH].labels.values)
-        self.edges = [part.astype(np.int32) for part in paths.split(edges.astype(float))]
-        power, gpus = m.constraints[IT_POWER].labels, m.constraints[GPUS].labels
-        # With scenarios there is one row each; the price of power that is decided for all is their sum.
-        self.power_rows = [
-            np.searchsorted(kept_rows, np.atleast_2d(power.sel(name=each.generator).transpose(..., "snapshot").values))
-            for each in paths.placed
-        ]
-        self.gpu_rows = [np.searchsorted(kept_rows, gpus.sel(aidc_site=each.site).values) for each in paths.placed]
-        self.event_costs = paths.split(event_costs(paths))
+        path = np.searchsorted(columns, m.variables[PATH].labels.values)
+        self.edges = [part.astype(np.int32) for part in paths.split(path.astype(float))]
+        own = [m.constraints[name].labels.values.ravel() for name in PATH_CONSTRAINTS if name in m.constraints]
+        self.coupling_rows = np.flatnonzero(~np.isin(labels, np.concatenate(own)))
+        self.coupling = matrix[self.coupling_rows][:, path].T.tocsr()
+        self.own_cost = np.asarray(m.matrices.c, dtype=float)[path]
         self.occupancy = [each.graph.occupancy() for each in paths.placed]
         self.flows: dict[int, Floats] = {}
 
@@ -113,19 +110,16 @@ class _Relaxation:
     def edge_bounds(self) -> Floats:
         """Lower bound in USD on every integral solution that uses an edge, for all edges one after the other.
 
-        The Lagrangian bound at the relaxation's prices: its objective, with each job's share replaced by its
-        cheapest path, and for the job in question by its cheapest path through the edge.
+        The Lagrangian bound at the relaxation's prices of all constraints but those that make each job a path: the
+        relaxation's objective, with each job's share replaced by its cheapest path, and for the job in question by
+        its cheapest path through the edge.
         """
         columns = np.asarray(self.highs.getSolution().col_value)
-        through, cheapest, relaxed = [], 0.0, 0.0
-        best = []
-        for position, each in enumerate(self.paths.placed):
-            cost = self._edge_cost(position)
-            through.append(cheapest_through(each.graph, cost))
-            best.append(float(through[-1].min()))
-            cheapest += best[-1]
-            relaxed += float(cost @ columns[self.edges[position]])
-        whole = self.objective + cheapest - relaxed
+        costs = self._edge_costs()
+        through = [cheapest_through(each.graph, cost) for each, cost in zip(self.paths.placed, costs, strict=True)]
+        best = [float(costs.min()) for costs in through]
+        relaxed = sum(float(cost @ columns[edges]) for cost, edges in zip(costs, self.edges, strict=True))
+        whole = self.objective + sum(best) - relaxed
         return np.concatenate([whole + costs - least for costs, least in zip(through, best, strict=True)])
 
     def schedule(self) -> Floats | None:
@@ -164,22 +158,17 @@ class _Relaxation:
             if best > before - 1e-6 * max(1.0, abs(before)):
                 return
 
-    def _edge_cost(self, position: int) -> Floats:
-        """Cost of each edge of a job at the present prices of power and GPUs."""
-        each = self.paths.placed[position]
-        dual = np.asarray(self.highs.getSolution().row_dual)
-        power_price = dual[self.power_rows[position]].sum(axis=0)[each.window.positions]
-        gpu_price = -dual[self.gpu_rows[position]][each.window.positions] / self._pool(position)
-        edge, slot, it_power, gpus = self.occupancy[position]
-        unit = it_power * power_price[slot] + gpus * gpu_price[slot]
-        return np.bincount(edge, unit, minlength=len(each.graph)) + self.event_costs[position]
+    def _edge_costs(self) -> list[Floats]:
+        """Cost of each edge at the present prices of everything that ties jobs to each other and to the network."""
+        prices = np.asarray(self.highs.getSolution().row_dual)[self.coupling_rows]
+        return self.paths.split(self.own_cost - self.coupling @ prices)
 
     def _cheapest(self, position: int, preference: float = 0.0) -> Floats | None:
         """Cheapest path of a job within what the fixed jobs leave of the pool, of equal ones the relaxation's."""
         graph = self.paths.placed[position].graph
         edge, slot, _, gpus = self.occupancy[position]
         blocked = np.bincount(edge, gpus > self._left(position)[slot] + 1e-6, minlength=len(graph)) > 0
-        cost = self._edge_cost(position)
+        cost = self._edge_costs()[position]
         used = np.asarray(self.highs.getSolution().col_value)[self.edges[position]]
         unused = preference * np.abs(cost).mean() * (1 - np.clip(used, 0.0, 1.0))
         total, flow = cheapest_path(graph, cost + unused + np.where(blocked, _BLOCKED, 0.0))
@@ -213,30 +202,28 @@ class _Relaxation:
         self.highs.changeColsBounds(len(lower), self.edges[position], lower, upper)
 
 
-def _linear(m: linopy.Model) -> tuple[highspy.Highs, Ints]:
-    """Build the model without integrality for HiGHS, and return the labels of its rows as well.
+def _linear(m: linopy.Model) -> tuple[highspy.Highs, Any, Ints]:
+    """Build the model without integrality for HiGHS; return it with the matrix and the labels of its rows.
 
     PyPSA states the bounds of dispatch as rows of one entry. Here they become bounds of columns: what is left is a
-    sixth of the rows, and a solve from a kept basis, which skips presolve, takes a fraction of the time. Rows of GPUs
-    and power stay, whatever their length, since their duals are wanted.
+    sixth of the rows, and a solve from a kept basis, which skips presolve, takes a fraction of the time.
     """
     matrices = m.matrices
-    a, low, high = matrices.A.tocsr(), np.array(matrices.lb, dtype=float), np.array(matrices.ub, dtype=float)
+    matrix, low, high = matrices.A.tocsr(), np.array(matrices.lb, dtype=float), np.array(matrices.ub, dtype=float)
     row_low = np.where(matrices.sense != "<", matrices.b, -np.inf)
     row_high = np.where(matrices.sense != ">", matrices.b, np.inf)
-    wanted = np.concatenate([m.constraints[name].labels.values.ravel() for name in (IT_POWER, GPUS)])
-    single = (np.diff(a.indptr) == 1) & ~np.isin(matrices.clabels, wanted)
-    column, entry = a.indices[a.indptr[:-1][single]], a.data[a.indptr[:-1][single]]
+    single = np.diff(matrix.indptr) == 1
+    column, entry = matrix.indices[matrix.indptr[:-1][single]], matrix.data[matrix.indptr[:-1][single]]
     first, second = row_low[single] / entry, row_high[single] / entry
     np.maximum.at(low, column, np.minimum(first, second))
     np.minimum.at(high, column, np.maximum(first, second))
-    a, row_low, row_high = a[~single], row_low[~single], row_high[~single]
+    matrix, row_low, row_high = matrix[~single], row_low[~single], row_high[~single]
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.addVars(len(low), low, high)
     highs.changeColsCost(len(low), np.arange(len(low), dtype=np.int32), np.asarray(matrices.c, dtype=float))
-    highs.addRows(a.shape[0], row_low, row_high, a.nnz, a.indptr, a.indices, a.data)
-    return highs, np.asarray(matrices.clabels)[~single]
+    highs.addRows(len(row_low), row_low, row_high, matrix.nnz, matrix.indptr, matrix.indices, matrix.data)
+    return highs, matrix, np.asarray(matrices.clabels)[~single]
 
 
 def _write(m: linopy.Model, columns: Floats, file: Path) -> None:

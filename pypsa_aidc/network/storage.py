@@ -25,15 +25,7 @@ def check_exclusive(n: pypsa.Network, storages: Sequence[str]) -> None:
         if name in n.storage_units.index:
             _check_power(n, "StorageUnit", [name], faults)
         elif name in n.stores.index:
-            charging, discharging = links_of(n, name)
-            faults.require(
-                bool(charging and discharging),
-                name,
-                f"{len(charging)} charging and {len(discharging)} discharging Links",
-                "at least one of each at the bus of the Store",
-                "A Store directly on a bus never does both at once.",
-            )
-            _check_power(n, "Link", charging + discharging, faults)
+            _check_store(n, name, faults)
         else:
             known = sorted([*n.storage_units.index, *n.stores.index])
             faults.add("exclusive", name, f"a StorageUnit or Store, one of {known}")
@@ -70,6 +62,26 @@ def links_of(n: pypsa.Network, store: str) -> tuple[list[str], list[str]]:
     """Names of the Links that charge and that discharge a Store."""
     bus = n.stores.at[store, "bus"]
     return list(n.links.index[n.links["bus1"] == bus]), list(n.links.index[n.links["bus0"] == bus])
+
+
+def _check_store(n: pypsa.Network, store: str, faults: Faults) -> None:
+    bus = n.stores.loc[store, "bus"]
+    charging, discharging = links_of(n, store)
+    neighbours = [
+        name
+        for component in ("Generator", "Load", "StorageUnit", "Store")
+        for name in n.c[component].static.index[n.c[component].static["bus"] == bus]
+        if name != store
+    ]
+    faults.require(
+        bool(charging and discharging and not neighbours),
+        store,
+        f"{len(charging)} charging and {len(discharging)} discharging Links, and {neighbours} at its bus {bus!r}",
+        "a bus of its own with at least one Link in and one out",
+        "A Store that trades with a shared bus directly never does both at once.",
+    )
+    if charging and discharging and not neighbours:
+        _check_power(n, "Link", charging + discharging, faults)
 
 
 def _check_power(n: pypsa.Network, component: str, members: list[str], faults: Faults) -> None:

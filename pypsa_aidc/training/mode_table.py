@@ -36,14 +36,14 @@ class Mode:
     it_power
         P, IT power in MW.
     memory
-        M, bytes on the fullest GPU; NaN where a profile does not tell.
+        M, bytes on the fullest GPU; `None` where a profile does not tell.
     """
 
     size: Size
     gpus: int
     flops_per_s: float
     it_power: float
-    memory: float = float("nan")
+    memory: float | None = None
 
     def __post_init__(self) -> None:
         faults = Faults(f"Mode {self.size}")
@@ -53,6 +53,8 @@ class Mode:
         faults.number("gpus", self.gpus, at_least=1, integer=True)
         faults.number("flops_per_s", self.flops_per_s, above=0)
         faults.number("it_power", self.it_power, above=0)
+        if self.memory is not None:
+            faults.number("memory", self.memory, above=0)
         faults.raise_any()
 
     @property
@@ -131,7 +133,13 @@ class ModeTable:
     @staticmethod
     def _modes(rows: pd.DataFrame) -> tuple[Mode, ...]:
         return tuple(
-            Mode((int(p), int(q), int(d)), int(n), float(x), float(power), float(memory) * GB)
+            Mode(
+                (int(p), int(q), int(d)),
+                int(n),
+                float(x),
+                float(power),
+                None if pd.isna(memory) else float(memory) * GB,
+            )
             for p, q, d, n, x, power, memory in zip(
                 *(rows[c] for c in COLUMNS if c not in ("efficiency", "reason")), strict=True
             )

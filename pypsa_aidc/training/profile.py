@@ -67,10 +67,12 @@ def read_profile(
     rate = next(column for column in _RATES if column in table)
     numbers = table.apply(pd.to_numeric, errors="coerce")
     for column in (*_SIZES, rate, "power_w", *(c for c in ("memory_gb",) if c in table)):
-        integer = column in _SIZES
-        bad = ~(np.isfinite(numbers[column]) & (numbers[column] > 0) & (~integer | (numbers[column] % 1 == 0)))
-        for row in np.flatnonzero(bad):
-            expected = "a whole number of at least 1" if integer else "a finite number above 0"
+        good = np.isfinite(numbers[column]) & (numbers[column] > 0)
+        expected = "a finite number above 0"
+        if column in _SIZES:
+            good &= numbers[column] % 1 == 0
+            expected = "a whole number of at least 1"
+        for row in np.flatnonzero(~good):
             faults.add(f"row {row + 1}, {column}", table[column].iloc[row], expected)
     for row in np.flatnonzero(numbers.duplicated(list(_SIZES))):
         faults.add(f"row {row + 1}", tuple(table[list(_SIZES)].iloc[row]), "each (pipeline, tensor, data) once")
@@ -106,6 +108,6 @@ def _frame(numbers: pd.DataFrame, rate: str, job: Job, gpus: int | None) -> pd.D
         efficiency=np.nan,
         flops_per_s=numbers[rate] * (job.flops_per_token if rate == "tokens_per_s" else 1.0),
         it_power=numbers["power_w"] / W_PER_MW,
-        memory_gb=numbers["memory_gb"] if "memory_gb" in numbers else np.nan,
+        memory_gb=numbers.get("memory_gb", np.nan),
         reason=np.where(count > (count if gpus is None else gpus), f"pool: more than {gpus} GPUs", ""),
     )

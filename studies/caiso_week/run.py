@@ -1,0 +1,209 @@
+"""Seven real days of California on the green-power campus: the distribution of a saving known from one day.
+
+Wind, sun and the NP15 day-ahead price of CAISO in 2022 replace the calibrated day of the campus; jobs, modes, battery
+and costs stay. S1 (fixed training), S4 (checkpoints and modes), S5 (fixed, battery) and S6 (all) are solved day by day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pandas as pd
+import pypsa
+from matplotlib.figure import Figure
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "networks"))
+
+import green_campus as campus
+import study
+
+import pypsa_aidc as aidc
+from pypsa_aidc.errors import Faults
+from pypsa_aidc.network import indicators, scenario_network, uses_storage
+
+SITE, BATTERY, HOURS = "AIDC", ["battery"], 24
+COLUMNS = {"wind_mw": "wind", "solar_mw": "PV", "np15_price_usd_per_mwh": "price"}
+BASELINE = "S1"
+SCENARIOS = (BASELINE, "S4", "S5", "S6")
+SCALINGS = ("capacity", "energy")
+PRUNED = "S4"
+"""Scenario whose cost is also taken with the effective modes only, as a check of pruning on every day."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """The study, and the paper's savings."""
+
+    file: str
+    timezone: str
+    days: int
+    preset: str
+    gap: float
+    scalings: tuple[str, ...]
+    paper: dict[str, float]
+
+    def __post_init__(self) -> None:
+        faults = Faults("configuration of caiso_week")
+        faults.number("days", self.days, at_least=1, integer=True)
+        faults.number("gap", self.gap, at_least=0)
+        faults.require(self.preset in campus.PRESETS, "preset", self.preset, f"one of {', '.join(campus.PRESETS)}")
+        for scaling in self.scalings:
+            faults.require(scaling in SCALINGS, "scalings", scaling, f"some of {', '.join(SCALINGS)}")
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError):
+            faults.add("timezone", self.timezone, "a name such as America/Los_Angeles")
+        faults.raise_any()
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day: shares of the year's highest output of wind and sun, and the price in USD/MWh; 24 local hours."""
+
+    label: str
+    hours: pd.DataFrame
+
+
+def run(config: Config, arguments: argparse.Namespace, console: Console) -> None:
+    """Solve all days, print and save the tables."""
+    year = _read(config)
+    complete = _complete_days(year)
+    chosen = [*_spread(complete, config.days), _most_negative(complete)]
+    rows = []
+    for scaling in config.scalings:
+        factor = 1.0 if scaling == "capacity" else _energy_factor(config, year)
+        for position, day in enumerate(chosen):
+            counted = position < config.days
+            rows.append({"scaling": scaling, "factor": factor, "counted": counted} | _solve_day(config, day, factor))
+    days = pd.DataFrame(rows)
+    distribution = _distribution(config, days[days["counted"]])
+    study.save(days, arguments.out, "days")
+    study.save(distribution, arguments.out, "distribution")
+    shown = days.assign(day=days["day"].where(days["counted"], days["day"] + " *")).drop(columns=["factor", "counted"])
+    study.show(console, shown, "day by day (* stress test: the day with most negative prices, not counted)")
+    study.show(console, distribution, "saving against fixed training, %")
+    if arguments.figures is not None:
+        target = arguments.figures / "savings.png"
+        _draw(config, days[days["counted"]]).savefig(target, dpi=150)
+        console.print(f"wrote {target}", highlight=False)
+
+
+def _read(config: Config) -> pd.DataFrame:
+    """Read the year in local time: wind and sun as shares of their highest hour, NaN kept."""
+    table = pd.read_csv(study.data_file(config.file), parse_dates=["utc"], index_col="utc")
+    faults = Faults(config.file)
+    for column in COLUMNS:
+        faults.require(column in table, "columns", list(table.columns), f"a column {column!r}")
+    faults.raise_any()
+    year = table[list(COLUMNS)].rename(columns=COLUMNS).tz_localize("UTC").tz_convert(config.timezone)
+    for source in ("wind", "PV"):
+        year[source] /= year[source].max()
+    return year
+
+
+def _complete_days(year: pd.DataFrame) -> list[Day]:
+    """Local days with 24 hours and no gap: not those of the clock changes, and not the year's ends."""
+    days = [Day(f"{date:%Y-%m-%d}", hours) for date, hours in year.groupby(year.index.normalize())]
+    return [day for day in days if len(day.hours) == HOURS and not day.hours.isna().to_numpy().any()]
+
+
+def _spread(days: list[Day], count: int) -> list[Day]:
+    """The middle day of each of `count` equal parts."""
+    return [days[int((part + 0.5) * len(days) / count)] for part in range(count)]
+
+
+def _most_negative(days: list[Day]) -> Day:
+    return max(days, key=lambda day: int((day.hours["price"] < 0).sum()))
+
+
+def _energy_factor(config: Config, year: pd.DataFrame) -> float:
+    """Multiple of the campus's capacity with which the year's mean day gives the energy of the campus's own day."""
+    renewables = campus.network(config.preset).generators.loc[["PV", "wind"], "p_nom"]
+    mean_day = HOURS * float((year[["PV", "wind"]].mean() * renewables).sum())
+    own = pd.read_csv(campus.HERE / campus.PRESETS[config.preset].day)[["pv_kw", "wind_kw"]].to_numpy().sum() / 1e3
+    return float(own) / mean_day
+
+
+def _solve_day(config: Config, day: Day, factor: float) -> dict[str, object]:
+    n = _network(config, day, factor)
+    values = {scenario: _solve(config, n, scenario, f"{day.label} {scenario}") for scenario in SCENARIOS}
+    aidc.update(n, SITE, jobs=campus.loads(config.preset))
+    pruned = _solve(config, n, PRUNED, f"{day.label} {PRUNED} pruned")
+    fixed = values[BASELINE]["cost"]
+    price = day.hours["price"]
+    return {
+        "day": day.label,
+        "renewable MWh": float(_available(n).to_numpy().sum()),
+        "mean price": price.mean(),
+        "least price": price.min(),
+        "S1 USD": fixed,
+        "S1 curtailed MWh": values[BASELINE]["curtailment"],
+        **{f"{scenario} %": 100 * (1 - values[scenario]["cost"] / fixed) for scenario in SCENARIOS[1:]},
+        "S6 curtailed MWh": values["S6"]["curtailment"],
+        "pruning USD": pruned["cost"] - values[PRUNED]["cost"],
+    }
+
+
+def _network(config: Config, day: Day, factor: float) -> pypsa.Network:
+    """The campus on a real day, with every feasible mode: where surplus costs money, dominated ones may be of use."""
+    n = campus.network(config.preset, factor)
+    for source in ("PV", "wind"):
+        n.generators_t.p_max_pu[source] = day.hours[source].to_numpy()
+    n.generators_t.marginal_cost["grid"] = day.hours["price"].to_numpy()
+    aidc.update(n, SITE, jobs=list(_unpruned(config.preset)))
+    return n
+
+
+def _unpruned(preset: str) -> Iterator[aidc.TrainingLoad]:
+    for job, load in zip(campus.jobs(), campus.loads(preset), strict=True):
+        yield replace(load, modes=campus.modes(job, preset).feasible)
+
+
+def _available(n: pypsa.Network) -> pd.DataFrame:
+    return n.generators_t.p_max_pu[["PV", "wind"]] * n.generators.loc[["PV", "wind"], "p_nom"]
+
+
+def _solve(config: Config, n: pypsa.Network, scenario: str, label: str) -> dict[str, float]:
+    prepared = scenario_network(n, scenario, BATTERY)
+    exclusive = BATTERY if uses_storage(scenario) else []
+    result = study.solve(prepared, label, exclusive=exclusive, prices=False, mip_rel_gap=config.gap)
+    # Costs from the objective: with negative prices the grid, too, is a generator that is paid to feed in.
+    constant = campus.CURTAILMENT_COST * float(_available(prepared).to_numpy().sum())
+    return indicators(prepared, BATTERY) | {"cost": result.objective + constant}
+
+
+def _distribution(config: Config, days: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for scaling, group in days.groupby("scaling", sort=False):
+        for scenario in SCENARIOS[1:]:
+            saving = group[f"{scenario} %"]
+            row = {"scaling": scaling, "scenario": scenario}
+            row |= {name: getattr(saving, name)() for name in ("min", "median", "mean", "max")}
+            rows.append(row | {"paper, one day": config.paper.get(scenario, float("nan"))})
+    return pd.DataFrame(rows)
+
+
+def _draw(config: Config, days: pd.DataFrame) -> Figure:
+    """Saving of each day, one panel a scaling, the paper's value as a line."""
+    figure = Figure(figsize=(5 * len(config.scalings), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(config.scalings), sharey=True, squeeze=False)[0]
+    for ax, (scaling, group) in zip(panels, days.groupby("scaling", sort=False), strict=True):
+        for scenario, colour, marker in zip(SCENARIOS[1:], ("#0072B2", "#E69F00", "#009E73"), "os^", strict=True):
+            ax.plot(group["day"], group[f"{scenario} %"], marker, color=colour, label=scenario)
+            if scenario in config.paper:
+                ax.axhline(config.paper[scenario], color=colour, linestyle=":", linewidth=1)
+        ax.set(title=f"scaled by {scaling}", ylabel="saving (%)" if ax is panels[0] else "", ylim=(0, None))
+        ax.tick_params(axis="x", rotation=45)
+    panels[-1].legend(title="dotted: the paper's day", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return figure
+
+
+if __name__ == "__main__":
+    study.main(__file__, Config, run)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import hypothesis
+import pypsa
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
+
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("default")
+
+# PyPSA's coming defaults, chosen here so that it does not warn of them.
+pypsa.options.params.optimize.include_objective_constant = False
+pypsa.options.api.legacy_string_dtype = False
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip(f"the data beside the project, {SHARED}, is not there")
+    return SHARED / "data"
+
+
+@pytest.fixture(scope="session")
+def green_campus() -> ModuleType:
+    """The script that builds the bundled network, as a module."""
+    specification = importlib.util.spec_from_file_location("green_campus", ROOT / "networks" / "green_campus.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["green_campus"] = module
+    specification.loader.exec_module(module)
+    return module

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pypsa
+import pytest
+
+import pypsa_aidc as aidc
+from pypsa_aidc.network.spec import COLUMN
+from tests.network.tiny import FAST, SLOW, grid, job, site, two_sites
+
+
+def unchanged(n: pypsa.Network, before: pypsa.Network) -> bool:
+    return all(
+        n.c[c].static.equals(before.c[c].static) for c in ("Bus", "Link", "Load", "Generator", "Carrier")
+    ) and n.generators_t.p_set.equals(before.generators_t.p_set)
+
+
+def test_add_builds_standard_components() -> None:
+    n = site(grid(), jobs=[job("A"), job("B")], p_nom=12.0)
+    assert n.links.loc["dc import", ["bus0", "bus1", "efficiency", "p_nom"]].tolist() == ["grid", "dc IT", 0.8, 12.0]
+    assert n.loads.loc["dc base", ["bus", "p_set"]].tolist() == ["dc IT", 1.0]
+    assert n.generators.loc["dc A", ["bus", "sign", "p_nom"]].tolist() == ["dc IT", -1.0, 4.0]
+    assert np.isfinite(n.generators["p_nom"]).all()
+    n.consistency_check(strict="all")
+
+
+def test_default_connection_is_the_most_the_site_can_draw() -> None:
+    n = site(grid(), pue=pd.Series(np.linspace(1.1, 1.4, 8), grid().snapshots), base_load=2.0)
+    assert n.links.at["dc import", "p_nom"] == pytest.approx(1.4 * (2.0 + 4.0))
+
+
+def test_remove_takes_everything_away() -> None:
+    n = grid()
+    before = n.copy()
+    site(n, draw_idle=True, gpu="A100-80GB")
+    aidc.remove(n, "dc")
+    for component in ("Bus", "Link", "Load", "Generator"):
+        assert list(n.c[component].static.index) == list(before.c[component].static.index)
+    assert aidc.list(n).empty
+    with pytest.raises(aidc.InputError, match="dc"):
+        aidc.remove(n, "dc")
+
+
+def test_list_shows_jobs_and_what_they_need() -> None:
+    table = aidc.list(two_sites())
+    assert list(table.index) == [("one", "A"), ("one", "B"), ("two", "A")]
+    assert table.loc[("two", "A"), "hours"] == pytest.approx(5.0 / 1.8)
+    assert table.loc[("one", "B"), ["gpus", "modes", "segments"]].tolist() == [10, 2, 2]
+
+
+def test_a_descriptor_gets_modes_of_the_pool() -> None:
+    n = grid(24)
+    descriptor = aidc.Job("A", aidc.Transformer.preset("LLaMA-13B"), 1e12, 1024, 2048, tranche_ratio=0.02)
+    aidc.add(n, "dc", bus="grid", gpus=512, gpu="A100-80GB", jobs=[descriptor])
+    load = aidc.sites(n)["dc"].loads["dc A"]
+    assert max(mode.gpus for mode in load.modes) == 512
+    assert load.work == descriptor.tranche_flops
+
+
+def test_modes_beyond_the_pool_are_left_out() -> None:
+    load = aidc.sites(site(grid(), gpus=5))["dc"].loads["dc A"]
+    assert load.modes == (SLOW,)
+    with pytest.raises(aidc.InputError, match="at least 4"):
+        site(grid(), gpus=3)
+
+
+def test_update_changes_pool_and_jobs_only() -> None:
+    n = site(grid(), p_nom=12.0)
+    aidc.update(n, "dc", gpus=20, jobs=[job("B"), job("C")])
+    assert aidc.sites(n)["dc"].spec.gpus == 20
+    assert list(aidc.sites(n)["dc"].loads) == ["dc B", "dc C"]
+    assert "dc A" not in n.generators.index
+    assert n.links.at["dc import", "p_nom"] == 12.0
+    with pytest.raises(aidc.InputError, match="'ghost'"):
+        aidc.update(n, "ghost", gpus=3)
+
+
+class TestSeries:
+    """Rows 1-4 and 16 of the collected user reports: series that do not fit are named, never filled with 0."""
+
+    def test_dates_that_do_not_meet_the_snapshots(self) -> None:
+        n = grid()
+        before = n.copy()
+        series = pd.Series(1.0, pd.date_range("2024-01-01", periods=8, freq="h"))
+        with pytest.raises(aidc.InputError, match="no value for 8 of 8 snapshots.*covers 2024-01-01"):
+            site(n, base_load=series)
+        assert unchanged(n, before)
+
+    def test_nan_is_named_with_its_snapshot(self) -> None:
+        values = np.ones(8)
+        values[7] = np.nan
+        with pytest.raises(aidc.InputError, match="NaN at 2030-01-01 07:00:00"):
+            site(grid(), base_load=values)
+
+    def test_order_of_a_series_does_not_matter(self) -> None:
+        n = grid()
+        series = pd.Series(np.linspace(1, 2, 8), n.snapshots)
+        site(n, base_load=series.sample(frac=1, random_state=1))
+        np.testing.assert_allclose(n.loads_t.p_set["dc base"], series)
+
+    def test_time_zones_are_converted_to_utc(self) -> None:
+        n = grid()
+        local = pd.Series(np.arange(1.0, 9.0), n.snapshots.tz_localize("UTC").tz_convert("America/Chicago"))
+        site(n, base_load=local)
+        np.testing.assert_allclose(n.loads_t.p_set["dc base"], np.arange(1.0, 9.0))
+
+    def test_a_series_in_local_time_misses_hours(self) -> None:
+        n = grid()
+        local = pd.Series(1.0, n.snapshots.tz_localize("America/Chicago"))
+        with pytest.raises(aidc.InputError, match="no value for 6 of 8"):
+            site(n, base_load=local)
+
+    def test_repeated_snapshots_are_named(self) -> None:
+        n = grid()
+        series = pd.Series(1.0, [*n.snapshots, n.snapshots[3]])
+        with pytest.raises(aidc.InputError, match="each snapshot once"):
+            site(n, base_load=series)
+
+    @pytest.mark.parametrize(
+        ("pue", "named"), [(0.8, "at least 1"), (np.full(8, np.inf), "NaN"), (np.ones(7), "7 values")]
+    )
+    def test_pue_is_checked(self, pue: object, named: str) -> None:
+        with pytest.raises(aidc.InputError, match=named):
+            site(grid(), pue=pue)
+
+
+class TestNamesAndCounts:
+    """Rows 8, 28 and 29 of the collected user reports."""
+
+    @pytest.mark.parametrize("name", ["dc/1", "dcä", "", " dc", "dc\n"])
+    def test_names_that_file_formats_cannot_hold(self, name: str) -> None:
+        with pytest.raises(aidc.InputError, match="letters, digits"):
+            site(grid(), name)
+        with pytest.raises(aidc.InputError, match="letters, digits"):
+            site(grid(), jobs=[job(name)])
+
+    def test_a_site_twice(self) -> None:
+        n = site(grid())
+        with pytest.raises(aidc.InputError, match="'dc IT' exists"):
+            site(n)
+
+    def test_a_job_twice(self) -> None:
+        with pytest.raises(aidc.InputError, match="each name once"):
+            site(grid(), jobs=[job("A"), job("A")])
+
+    @pytest.mark.parametrize("name", ["IT", "import", "base", "idle"])
+    def test_reserved_job_names(self, name: str) -> None:
+        with pytest.raises(aidc.InputError, match="not IT, import, base or idle"):
+            site(grid(), jobs=[job(name)])
+
+    def test_everything_wrong_is_said_at_once(self) -> None:
+        n = grid()
+        before = n.copy()
+        with pytest.raises(aidc.InputError) as caught:
+            aidc.add(n, "dc/1", bus="nowhere", gpus=0, jobs=[], p_nom=-5.0, pue=0.5, base_load=-1.0)
+        wheres = [fault.where for fault in caught.value.faults]
+        assert wheres == ["name", "bus", "gpus", "jobs", "p_nom", "pue", "base_load"]
+        assert unchanged(n, before)
+
+    def test_an_impossible_job_leaves_the_network_as_it_was(self) -> None:
+        n = grid()
+        before = n.copy()
+        with pytest.raises(aidc.InfeasibleError):
+            aidc.optimize(site(n.copy(), jobs=[job(hours=40.0)]))
+        with pytest.raises(aidc.InputError):
+            site(n, jobs=[job(), aidc.TrainingLoad("B", 1e18, (SLOW,), deadline=None)], gpus=2)
+        assert unchanged(n, before)
+
+
+class TestUnits:
+    """Row 30 of the collected user reports: kW given as MW."""
+
+    def test_base_load_beyond_the_connection_warns_with_the_ratio(self) -> None:
+        with pytest.warns(aidc.UnitWarning, match="268 times the connection of 1.4 MW"):
+            site(grid(), base_load=375.0, p_nom=1.4)
+
+    def test_base_load_out_of_proportion_to_the_gpus_warns(self) -> None:
+        with pytest.warns(aidc.UnitWarning, match="94 times the 4 MW of all GPUs"):
+            site(grid(), base_load=375.0)
+
+    def test_connection_out_of_proportion_warns(self) -> None:
+        with pytest.warns(aidc.UnitWarning, match="224 times the 6.25 MW"):
+            site(grid(), p_nom=1400.0)
+
+
+class TestSpecification:
+    def test_numbers_survive_json(self) -> None:
+        n = site(grid(), gpus=np.int64(8), jobs=[job(hours=float(np.float32(4.1)), restart_hours=np.float64(0.25))])
+        load = aidc.sites(n)["dc"].loads["dc A"]
+        assert load.rules.restart_hours == 0.25
+        assert load.modes == (SLOW, FAST)
+        assert load.baseline == SLOW
+
+    @pytest.mark.parametrize(
+        ("old", "new", "named"),
+        [
+            ('"version": 1', '"version": 2', "newer pypsa_aidc"),
+            ('"version": 1', '"version": 0', "version"),
+            ('"gpus": 8', '"gpus": -8', "gpus"),
+            ('"gpus": 8, ', "", "gpus"),
+            ('"gpus": 8', '"gpus": NaN', "NaN"),
+            ('"gpus": 8', '"gpus": 8, "more": 1', "more"),
+            ("{", "[", "JSON"),
+            ("pypsa_aidc/site", "other", "schema"),
+        ],
+    )
+    def test_a_damaged_site_is_named(self, old: str, new: str, named: str) -> None:
+        n = site(grid())
+        n.links[COLUMN] = n.links[COLUMN].str.replace(old, new, n=1)
+        with pytest.raises(aidc.SpecError, match=named) as caught:
+            aidc.sites(n)
+        assert "dc import" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "named"),
+        [
+            ('"work": ', '"work": -', "work"),
+            ('"segments": 4', '"segments": 0', "segments"),
+            ('"it_power": 2.0', '"it_power": "2"', "it_power"),
+            ('"jump": null', '"hop": null', "rules"),
+            ('"site": "dc"', '"site": "gone"', "gone"),
+        ],
+    )
+    def test_a_damaged_job_is_named(self, old: str, new: str, named: str) -> None:
+        n = site(grid())
+        assert old in n.generators.at["dc A", COLUMN]
+        n.generators[COLUMN] = n.generators[COLUMN].str.replace(old, new, n=1)
+        with pytest.raises(aidc.SpecError, match=named) as caught:
+            aidc.sites(n)
+        assert "dc" in str(caught.value)
+
+    def test_missing_gpu_count_of_one_of_two_sites_is_named_on_read(self, tmp_path: Path) -> None:
+        # Row 9 of the collected user reports: a missing integer must not become a float or a guess.
+        n = two_sites()
+        n.links.loc["two import", COLUMN] = n.links.at["two import", COLUMN].replace('"gpus": 8, ', "")
+        n.export_to_netcdf(tmp_path / "n.nc")
+        with pytest.raises(aidc.SpecError, match="two import"):
+            pypsa.Network(tmp_path / "n.nc").aidc.jobs  # noqa: B018
+
+    def test_a_missing_component_is_named(self) -> None:
+        n = site(grid())
+        n.remove("Load", "dc base")
+        with pytest.raises(aidc.SpecError, match="dc base"):
+            aidc.sites(n)

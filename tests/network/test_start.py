@@ -1,0 +1,72 @@
+"""The first schedule and the edges it rules out: help for the solver that must never change the optimum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pypsa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import pypsa_aidc as aidc
+from pypsa_aidc.network.paths import PATH, Paths
+from pypsa_aidc.network.start import prepare
+from tests.network.test_brute_force import Instance, instances, network
+from tests.network.tiny import QUIET, grid, job, site
+
+
+def prepared(n: pypsa.Network, file: Path) -> Paths:
+    n.optimize.create_model()
+    built: list[Paths] = []
+    aidc.hook(on_built=built.append)(n, n.snapshots)
+    prepare(n, built[0], file)
+    return built[0]
+
+
+@given(batch=st.lists(instances(), min_size=5, max_size=5))
+@settings(max_examples=10, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_optimum_is_the_same_with_and_without(batch: list[Instance]) -> None:
+    feasible = [one for one in batch if one.least_cost() < np.inf]
+    if not feasible:
+        return
+    helped = aidc.optimize(network(feasible), prices=False, **QUIET)
+    alone = aidc.optimize(network(feasible), prices=False, warm_start=False, **QUIET)
+    assert helped.objective == pytest.approx(alone.objective, abs=1e-4)
+
+
+def test_idle_gpus_and_own_constraints_count_in_the_bounds() -> None:
+    """Rows that tie paths to anything else must be priced, or better schedules would be cut off."""
+
+    def at_most_five_megawatts(n: pypsa.Network, snapshots: object) -> None:
+        both = n.model["Generator-p"].sel(name=["dc A", "dc B"]).sum("name")
+        n.model.add_constraints(both <= 5.0, name="mine")
+
+    chip = aidc.GPU("X", {"bf16": 1e15}, 80e9, train_w=500_000, idle_w=200_000)
+    for seed in range(6):
+        price = np.random.default_rng(seed).integers(-20, 60, 8).astype(float)
+        objectives = []
+        for warm_start in (True, False):
+            n = site(grid(prices=price), jobs=[job("A"), job("B", 2.0, 2)], gpus=12, gpu=chip, draw_idle=True)
+            result = aidc.optimize(n, warm_start=warm_start, extra_functionality=at_most_five_megawatts, **QUIET)
+            objectives.append(result.objective)
+        assert objectives[0] == pytest.approx(objectives[1], abs=1e-5)
+
+
+def test_start_is_feasible_and_rules_out_edges(tmp_path: Path) -> None:
+    n = site(grid(prices=[9.0, 1, 7, 3, 8, 2, 6, 4]), jobs=[job("A"), job("B", 2.0, 2)], gpus=12)
+    prepared(n, tmp_path / "start.sol")
+    text = (tmp_path / "start.sol").read_text()
+    assert f"# Columns {len(n.model.matrices.vlabels)}" in text
+    assert float(n.model.variables[PATH].upper.min()) == 0.0
+
+
+def test_nothing_is_written_where_no_start_is_looked_for(tmp_path: Path) -> None:
+    committed = site(grid())
+    committed.add("Generator", "coal", bus="grid", p_nom=5, p_min_pu=0.5, committable=True, marginal_cost=2)
+    free = site(grid(), jobs=[job().idealized()])
+    for n in (committed, free):
+        prepared(n, tmp_path / "start.sol")
+        assert not (tmp_path / "start.sol").exists()
+        aidc.optimize(n, **QUIET)

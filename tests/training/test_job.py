@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pypsa_aidc import InputError, Job, Transformer
+
+GPT_LIKE = Transformer("GPT", layers=24, hidden=2304, ffn=9216, heads=24, vocabulary=51200, tied=True)
+
+
+def job(**changes: object) -> Job:
+    values = {"tokens": 1e12, "batch": 1024, "sequence": 2048, "tranche_ratio": 0.049} | changes
+    return Job("A", Transformer.preset("LLaMA-13B"), **values)  # type: ignore[arg-type]
+
+
+def test_paper_case_iterations_and_work() -> None:
+    # Table I of arXiv:2610.13047 with the calibrated batch of the design: 23,366 iterations, 5.3097e21 FLOPs.
+    paper = job(chi_f=96.0, flops="eq5")
+    assert paper.tranche_iterations == 23366
+    assert paper.tranche_flops == pytest.approx(5.3097e21, rel=1e-4)
+    llm_b = Job("B", Transformer.preset("LLaMA-33B"), 1.4e12, 768, 2048, 0.02021, chi_f=96.0, flops="eq5")
+    assert llm_b.tranche_iterations == 17989
+    assert llm_b.tranche_flops == pytest.approx(7.6266e21, rel=1e-4)
+
+
+def test_iteration_flops_of_narayanan_2021() -> None:
+    # Narayanan et al. 2021, Eq. 3, first row of Table 1 (1.7 B): 96 B s l h² (1 + s/6h + V/16lh) with B = 512.
+    narayanan = Job("n", GPT_LIKE, 1e12, batch=512, sequence=2048, tranche_ratio=0.01, chi_f=96.0)
+    assert narayanan.iteration_flops == pytest.approx(1.5466830067924994e16, rel=1e-12)
+
+
+@given(
+    hidden=st.integers(1, 40).map(lambda k: 128 * k),
+    layers=st.integers(1, 100),
+    sequence=st.integers(1, 8192),
+    vocabulary=st.integers(1, 200_000),
+)
+def test_both_ways_of_counting_agree_for_plain_decoders(
+    hidden: int, layers: int, sequence: int, vocabulary: int
+) -> None:
+    model = Transformer("x", layers, hidden, 4 * hidden, 1, vocabulary)
+    architecture = Job("x", model, 1e12, 64, sequence, 0.5)
+    assert architecture.iteration_flops == pytest.approx(replace(architecture, flops="eq5").iteration_flops, rel=1e-12)
+
+
+def test_grouped_query_attention_changes_the_work() -> None:
+    with_gqa = Job("x", Transformer.preset("LLaMA-3 8B"), 1e12, 64, 8192, 0.5)
+    weights = 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+    attention, logits = 32 * 12 * 4096 * 8192, 6 * 4096 * 128256 * 72 / 96
+    assert with_gqa.flops_per_token == pytest.approx(6 * weights + attention + logits, rel=1e-12)
+
+
+def test_recomputation_costs_a_third_more() -> None:
+    assert job(chi_f=96.0).tranche_flops == pytest.approx(job().tranche_flops * 4 / 3)
+
+
+@given(progress=st.floats(0, 1), segments=st.integers(1, 500))
+def test_remaining_work_and_segments_share_the_tranche(progress: float, segments: int) -> None:
+    a = job()
+    assert a.remaining_flops(progress) == pytest.approx((1 - progress) * a.tranche_flops)
+    assert a.segment_flops(segments) * segments == pytest.approx(a.tranche_flops)
+
+
+def test_all_faults_are_reported_together() -> None:
+    with pytest.raises(InputError) as caught:
+        job(tokens=-1, batch=0.5, tranche_ratio=4.9, deadline=0, chi_f=float("nan"), flops="eq6")
+    assert {fault.where for fault in caught.value.faults} == {
+        "tokens",
+        "batch",
+        "tranche_ratio",
+        "deadline",
+        "chi_f",
+        "flops",
+    }
+
+
+@pytest.mark.parametrize("progress", [-0.1, 1.1, float("nan")])
+def test_progress_outside_of_its_range_is_refused(progress: float) -> None:
+    with pytest.raises(InputError, match="progress"):
+        job().remaining_flops(progress)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pypsa_aidc import GPU, Candidates, InputError, Job, MemoryModel, Mode, PowerModel, Transformer, generate_modes
+from pypsa_aidc.training.modes import mark_dominated
+
+JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
+A100 = GPU.preset("A100-80GB")
+
+
+@pytest.mark.parametrize(("position", "file", "feasible", "effective"), [(0, "a", 135, 12), (1, "b", 111, 21)])
+def test_campus_modes_are_those_of_the_paper(
+    green_campus: ModuleType, shared_data: Path, position: int, file: str, feasible: int, effective: int
+) -> None:
+    """Counts: arXiv:2610.13047, section V.D. The table of effective modes comes from an independent prototype."""
+    table = green_campus.modes(green_campus.jobs()[position])
+    assert (len(table.feasible), len(table.effective)) == (feasible, effective)
+    expected = pd.read_csv(shared_data / "campus" / f"expected_modes_llm_{file}.csv")
+    ours = table.to_frame().query("reason == ''").reset_index(drop=True)
+    sizes = ["gpus", "pipeline", "tensor", "data"]
+    pd.testing.assert_frame_equal(ours[sizes], expected[sizes])
+    job = green_campus.jobs()[position]
+    np.testing.assert_allclose(ours["efficiency"], expected["efficiency"], atol=1e-6)
+    np.testing.assert_allclose(ours["it_power"] * 1e3, expected["it_power_kw"], rtol=1e-9)
+    np.testing.assert_allclose(ours["memory_gb"], expected["memory_gb"], atol=1e-3)
+    segments_per_hour = ours["flops_per_s"] * 3600 / job.segment_flops(12)
+    np.testing.assert_allclose(segments_per_hour, expected["segments_per_hour"], atol=1e-7)
+
+
+def test_counts_of_the_second_preset(green_campus: ModuleType) -> None:
+    tables = [green_campus.modes(job, "P1") for job in green_campus.jobs()]
+    assert [len(table.feasible) for table in tables] == [135, 111]
+    kappa = next(mode for mode in tables[0] if mode.gpus == 1280).it_power / (1280 * 0.4e-3)
+    assert kappa == pytest.approx(0.9003)
+
+
+def test_every_candidate_has_its_reason() -> None:
+    table = generate_modes(JOB, A100, 256, candidates=Candidates((1, 3, 40), (1, 3), (1, 6, 1024)))
+    reasons = {(r.pipeline, r.tensor, r.data): r.reason for r in table.to_frame().itertuples()}
+    assert len(reasons) == 18
+    assert reasons[3, 1, 1] == "divisibility: 40 layers by pipeline"
+    assert reasons[1, 3, 1] == "divisibility: hidden 5120 by tensor"
+    assert reasons[1, 1, 6] == "divisibility: batch 1024 by data x 1"
+    assert reasons[1, 1, 1024] == "pool: more than 256 GPUs"
+    assert reasons[1, 1, 1] == "memory: more than 80 GB"
+    assert reasons[40, 1, 1] == ""
+
+
+def test_uneven_pipelines_are_rejected() -> None:
+    # 60 layers over 7 stages: the heaviest stage would be longer than the rest.
+    job = replace(JOB, model=Transformer.preset("LLaMA-33B"), batch=768)
+    table = generate_modes(job, A100, 4096, candidates=Candidates(pipeline=(7,)))
+    assert set(table.to_frame()["reason"]) == {"divisibility: 60 layers by pipeline"}
+    assert len(table) == 0
+
+
+def test_micro_batches_must_divide_the_share_of_a_replica() -> None:
+    table = generate_modes(
+        JOB, A100, 4096, candidates=Candidates((40,), (8,), (512,)), memory=MemoryModel(micro_batch=4)
+    )
+    assert table.to_frame()["reason"].iloc[0] == "divisibility: batch 1024 by data x 4"
+
+
+frames = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=12
+).map(lambda rows: pd.DataFrame(rows, columns=["gpus", "it_power", "flops_per_s", "memory_gb"]).astype(float))
+
+
+@given(frames)
+def test_pruning_is_dominance_by_definition(frame: pd.DataFrame) -> None:
+    """Eq. 20 checked pair by pair; of modes equal in all three attributes exactly one may stay."""
+    frame = frame.assign(pipeline=np.arange(1, len(frame) + 1), tensor=1, data=1, reason="")
+    marked = mark_dominated(frame, prune=True)
+    kept = marked[marked["reason"] == ""]
+    for row in marked.itertuples():
+        beaten = any(
+            b.gpus <= row.gpus
+            and b.it_power <= row.it_power
+            and b.flops_per_s >= row.flops_per_s
+            and (b.gpus, b.it_power, b.flops_per_s) != (row.gpus, row.it_power, row.flops_per_s)
+            for b in marked.itertuples()
+        )
+        assert not (beaten and row.reason == "")
+        if not beaten:
+            twins = kept[
+                (kept[["gpus", "it_power", "flops_per_s"]] == [row.gpus, row.it_power, row.flops_per_s]).all(axis=1)
+            ]
+            assert len(twins) == 1
+
+
+@given(seed=st.integers(0, 1000))
+def test_order_of_candidates_does_not_matter(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shuffled = Candidates(tuple(rng.permutation([1, 2, 4, 8, 20, 40])), tuple(rng.permutation([1, 2, 4, 8])))
+    ordered = Candidates((1, 2, 4, 8, 20, 40), (1, 2, 4, 8))
+    tables = [generate_modes(JOB, A100, 512, candidates=c).to_frame() for c in (shuffled, ordered)]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_unpruned_modes_contain_the_pruned_ones() -> None:
+    pruned, whole = (generate_modes(JOB, A100, 512, prune=prune) for prune in (True, False))
+    assert set(pruned.effective) < set(whole.effective)
+    assert set(whole.effective) == set(pruned.feasible)
+
+
+def test_power_model_adds_communication_and_coefficients() -> None:
+    power = PowerModel(communication_w=50, coefficients={(1, 8, 1): 0.5})
+    sizes = np.array([[1, 8, 1], [1, 8, 2]])
+    np.testing.assert_allclose(power.it_power(A100, sizes), [8 * (0.5 * 400 + 50) / 1e6, 16 * 450 / 1e6])
+
+
+def test_full_recomputation_must_be_counted_in_the_work() -> None:
+    with pytest.raises(InputError, match="chi_f"):
+        generate_modes(JOB, A100, 512, memory=MemoryModel(recomputation="full"))
+    recounted = replace(JOB, chi_f=96.0)
+    assert len(generate_modes(recounted, A100, 512, memory=MemoryModel(recomputation="full")))
+
+
+def test_baseline_may_be_dominated_but_not_infeasible(green_campus: ModuleType) -> None:
+    table = green_campus.modes(green_campus.jobs()[0])
+    assert (4, 4, 32) not in [mode.size for mode in table]
+    assert table.mode((4, 4, 32)).gpus == 512
+    with pytest.raises(InputError, match="memory"):
+        table.mode((1, 1, 1))
+    with pytest.raises(InputError, match="candidates"):
+        table.mode((7, 1, 1))
+
+
+@pytest.mark.parametrize("gpus", [0, -5, 1.5, float("nan")])
+def test_pool_must_be_a_whole_positive_number(gpus: float) -> None:
+    with pytest.raises(InputError, match="gpus"):
+        generate_modes(JOB, A100, gpus)  # type: ignore[arg-type]
+
+
+def test_unknown_precision_and_candidates_are_refused() -> None:
+    with pytest.raises(InputError, match="bf16"):
+        generate_modes(JOB, A100, 512, precision="fp8")
+    with pytest.raises(InputError, match="tensor"):
+        Candidates(tensor=(0,))
+    with pytest.raises(InputError, match="flops_per_s"):
+        Mode((1, 1, 1), 1, 0.0, 0.1)
+    with pytest.raises(InputError, match="not 80"):
+        GPU("mine", {"bf16": 312e12}, memory=80, train_w=400)
+
+
+def test_figure_shows_feasible_and_effective_modes(green_campus: ModuleType) -> None:
+    axes = green_campus.modes(green_campus.jobs()[0]).plot()
+    assert "135 feasible, 12 effective" in axes.get_title()
+    assert len(axes.collections[0].get_array()) == 135
