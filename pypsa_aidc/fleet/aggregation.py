@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -27,8 +28,13 @@ def aggregated(trace: Trace, keep: Path | None, count_servers: bool) -> tuple[pl
     with tempfile.TemporaryDirectory() as scratch:
         folder = keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        pods = [_kept(folder, trace, piece, "pods", count_servers) for piece in trace.pods]
-        servers = [_kept(folder, trace, piece, "servers", count_servers) for piece in trace.servers]
+        pods = [
+            kept(folder, "pods", trace, piece, partial(_reduced_pods, trace, piece, count_servers), count_servers)
+            for piece in trace.pods
+        ]
+        servers = [
+            kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece)) for piece in trace.servers
+        ]
     cells = _summed((frame for frame, _ in pods), CELL_TYPES, KEYS)
     capacity = _summed((frame for frame, _ in servers), CAPACITY_TYPES, KEYS[:3])
     audit = merged((part for _, part in (*pods, *servers)), trace.label, trace.scale)
@@ -43,11 +49,34 @@ def _summed(frames: Iterable[pl.DataFrame], types: dict[str, pl.DataType], keys:
     return table.sort(keys)
 
 
-def _kept(folder: Path, trace: Trace, piece: Partition, table: str, count_servers: bool) -> tuple[pl.DataFrame, Audit]:
-    """Take the result of a partition from disk if it is complete and fits, else make it."""
+def kept(
+    folder: Path,
+    table: str,
+    trace: Trace,
+    piece: Partition,
+    make: Callable[[], tuple[pl.DataFrame, Audit]],
+    *options: object,
+) -> tuple[pl.DataFrame, Audit]:
+    """Take the result of a partition from disk if it is complete and fits, else make it and keep it.
+
+    Parameters
+    ----------
+    folder
+        Where results are kept.
+    table
+        What kind of result it is, e.g. ``"pods"``.
+    trace, piece
+        The partition.
+    make
+        Computes the result.
+    options
+        Whatever else the result depends on.
+    """
     name = f"{table}-{hashlib.sha256(piece.name.encode()).hexdigest()[:16]}"
     data, record = folder / f"{name}.parquet", folder / f"{name}.json"
-    fingerprint = _fingerprint(trace, piece, count_servers)
+    files = [(hour, str(path), path.stat().st_size, path.stat().st_mtime_ns) for hour, path in piece.files]
+    settings = (VERSION, pl.__version__, trace.layout, trace.scale, trace.out_of_range, trace.overuse, options)
+    fingerprint = hashlib.sha256(repr((files, settings)).encode()).hexdigest()
     try:
         known = json.loads(record.read_text(encoding="utf-8"))
         if known["fingerprint"] == fingerprint and known["bytes"] == data.stat().st_size:
@@ -55,7 +84,7 @@ def _kept(folder: Path, trace: Trace, piece: Partition, table: str, count_server
     except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
         pass
     record.unlink(missing_ok=True)
-    frame, audit = _reduced_pods(trace, piece, count_servers) if table == "pods" else _reduced_servers(trace, piece)
+    frame, audit = make()
     replace_table(data, frame)
     # The record comes last: without it, or with another size in it, the partition counts as not done.
     known = {"fingerprint": fingerprint, "bytes": data.stat().st_size, "audit": audit.to_dict()}
@@ -70,12 +99,6 @@ def replace_table(path: Path, frame: pl.DataFrame) -> None:
     temporary = path.with_suffix(".tmp")
     frame.write_parquet(temporary)
     temporary.replace(path)
-
-
-def _fingerprint(trace: Trace, piece: Partition, count_servers: bool) -> str:
-    files = [(hour, str(path), path.stat().st_size, path.stat().st_mtime_ns) for hour, path in piece.files]
-    options = (VERSION, trace.layout, trace.scale, trace.out_of_range, trace.overuse, count_servers)
-    return hashlib.sha256(repr((files, options)).encode()).hexdigest()
 
 
 def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[pl.DataFrame, Audit]:

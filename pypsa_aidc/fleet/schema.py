@@ -113,8 +113,8 @@ class Layout:
         ``"hourly"``: one row per pod and hour, utilisation known. ``"spans"``: one row per job, no utilisation.
     pods, servers, summary
         Names of the tables inside the folder (a sub-folder of hive partitions, or a glob of files); empty if none.
-    pod_columns, server_columns
-        Schema name → source column.
+    pod_columns, server_columns, summary_columns
+        Schema name → source column; of the summary, `pod` and `delay`.
     words
         Schema column → {source word: schema word}. A word that is not listed is rejected and counted.
     citation
@@ -137,6 +137,7 @@ class Layout:
     citation: str
     scales: Mapping[str, float] = field(default_factory=dict)
     survivors: bool = False
+    summary_columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def _same(*names: str) -> dict[str, str]:
@@ -148,7 +149,8 @@ GENERIC = Layout(
     kind="hourly",
     pods="pods*",
     servers="servers*",
-    summary="",
+    summary="summary",
+    summary_columns=_same("pod", "delay"),
     pod_columns={column.name: column.name for column in POD_HOURS},
     server_columns={column.name: column.name for column in SERVER_HOURS},
     words={"workload": _same(*WORKLOADS), "priority": _same(*PRIORITIES), "state": _same(*STATES)},
@@ -161,6 +163,8 @@ ALIBABA_2026 = Layout(
     pods="asi_opensource_pod_hourly",
     servers="asi_opensource_server_hourly",
     summary="asi_opensource_job_execution_summary",
+    summary_columns={"pod": "pod_id", "delay": "schedule_delay_sec"},
+    scales={"delay": 1 / 3600},
     pod_columns={
         "cluster": "cluster_id",
         "accelerator": "gpu_spec_public",

@@ -273,6 +273,61 @@ def surface(
     return Surface(data)
 
 
+def shaped(
+    source: Envelope | npt.ArrayLike,
+    profile: Sequence[float],
+    reliability: float,
+    *,
+    portfolio: Portfolio = None,
+    boundary: Boundary | None = None,
+    method: Method = "sup",
+) -> float:
+    """Largest multiple of a call's shape that is there with a reliability: K of min_j C_{t+j}/w_j.
+
+    A flat profile of ones gives K of that duration; a profile below 1 somewhere gives at least as much.
+
+    Parameters
+    ----------
+    source, portfolio, boundary, method
+        As for `surface`.
+    profile
+        Depth w_j of the call in each of its hours, at least 0 and not all 0.
+    reliability
+        In (0, 1].
+
+    Returns
+    -------
+    float
+        MW for a depth of 1; NaN where no window is valid.
+
+    Examples
+    --------
+    >>> shaped([4.0, 1.0, 4.0, 1.0], [1.0, 0.5], 1.0), shaped([4.0, 1.0, 4.0, 1.0], [1.0, 1.0], 1.0)
+    (1.0, 1.0)
+    >>> shaped([4.0, 1.0, 4.0, 1.0], [1.0, 0.5], 0.5)
+    2.0
+    """
+    faults = Faults("Shaped call")
+    check_grid(faults, (max(len(profile), 1),), (reliability,), method)
+    for weight in profile:
+        faults.number("profile", weight, at_least=0)
+    faults.require(any(weight > 0 for weight in profile), "profile", list(profile), "at least one hour with a depth")
+    if isinstance(source, Envelope):
+        faults.raise_any()
+        series = source.relief(portfolio, boundary or "idle-retained").sum("cluster", skipna=False).to_numpy()
+    else:
+        for name, value in (("portfolio", portfolio), ("boundary", boundary)):
+            faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
+        series = hourly(source, faults)
+    starts = max(series.size - len(profile) + 1, 0)
+    lowest = np.full(starts, np.inf)
+    for offset, weight in enumerate(profile):
+        # An hour of no depth asks for nothing, but a window over a missing hour still does not count.
+        part = series[offset : offset + starts]
+        lowest = np.minimum(lowest, part / weight if weight else np.where(np.isnan(part), np.nan, np.inf))
+    return float(dependable(lowest, (reliability,), method)[0])
+
+
 def hourly(series: npt.ArrayLike, faults: Faults) -> Floats:
     """Return a series of hourly power as an array of shape (hours,); what is wrong with it is raised with `faults`."""
     try:
