@@ -14,8 +14,7 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
-from pypsa_aidc.fleet.power import PowerModel, coefficients
-from pypsa_aidc.fleet.schema import SUMS
+from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -255,14 +254,8 @@ def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerM
     cells = statistics.cells.with_columns(
         layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
         pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
-        feature=pl.struct("accelerator", "workload", "state").rank("dense").cast(pl.Int64) - 1,
     )
-    features = cells.unique("feature").sort("feature")
-    unit = coefficients((power_model,), features)
-    feature = cells["feature"].to_numpy()
-    sums = cells.select(SUMS).to_numpy()
-    active = np.einsum("ij,ij->i", unit.active[0][feature], sums)
-    standing = unit.idle[0][feature] * sums[:, 0]
+    standing, active = cell_power(cells, power_model)
     running = (cells["state"].cast(pl.String) == "active").to_numpy()
     host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
     place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()

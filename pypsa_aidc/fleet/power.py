@@ -287,6 +287,31 @@ class Coefficients:
     active: Floats
 
 
+def cell_power(cells: pl.DataFrame, model: PowerModel) -> tuple[Floats, Floats]:
+    """Idle and active power of every cell under one model, MW; each of shape (cells,).
+
+    Parameters
+    ----------
+    cells : polars.DataFrame
+        `accelerator`, `workload`, `state` and `SUMS`.
+    model
+        Power model.
+
+    Raises
+    ------
+    InputError
+        An accelerator without rating.
+    """
+    keys = ["accelerator", "workload", "state"]
+    code = cells.select(pl.struct(keys).rank("dense").cast(pl.Int64) - 1).to_series()
+    features = cells.select(keys).with_columns(code=code).unique("code").sort("code")
+    unit = coefficients((model,), features)
+    active = np.zeros(cells.height)
+    for column, name in enumerate(SUMS):
+        active += unit.active[0, code.to_numpy(), column] * cells[name].to_numpy()
+    return unit.idle[0][code.to_numpy()] * cells["gpu_hours"].to_numpy(), active
+
+
 def coefficients(models: tuple[PowerModel, ...], features: pl.DataFrame) -> Coefficients:
     """Evaluate `models` for every combination of accelerator, workload and state (Eq. 1 of [2]).
 

@@ -12,8 +12,7 @@ import polars as pl
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.counterfactual import trend
-from pypsa_aidc.fleet.montecarlo import design
-from pypsa_aidc.fleet.power import PowerModel, coefficients
+from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
 
 UNITS: dict[str, tuple[str, ...]] = {
@@ -52,9 +51,10 @@ def unit_power(statistics: Statistics, by: Sequence[str], model: PowerModel | No
     names = cells.select(by).with_columns(pl.all().cast(pl.String), code=pl.Series(code)).unique("code").sort("code")
     hours = statistics.hours
     group = (cells["hour"].to_numpy() - hours[0]) * names.height + code
-    layout = design(cells, group, hours.size * names.height)
-    idle, active = layout.power(coefficients((power_model,), layout.features))
-    power = np.where(layout.sums[:, :, 0].sum(axis=1) > 0, (idle + active)[0], np.nan).reshape(hours.size, -1)
+    size = hours.size * names.height
+    power = np.bincount(group, np.add(*cell_power(cells, power_model)), size)
+    power[np.bincount(group, minlength=size) == 0] = np.nan
+    power = power.reshape(hours.size, names.height)
     power[~statistics.valid] = np.nan
     columns = pd.MultiIndex.from_frame(names.select(by).to_pandas())
     return pd.DataFrame(power, index=pd.Index(hours, name="hour"), columns=columns)

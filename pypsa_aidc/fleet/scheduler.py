@@ -14,7 +14,7 @@ import xarray as xr
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.layers import DEFERRABLE
 from pypsa_aidc.fleet.occupancy import occupancy
-from pypsa_aidc.fleet.power import PowerModel, coefficients
+from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.schema import SPAN_TYPES, SUMS
 from pypsa_aidc.fleet.statistics import Statistics
 from pypsa_aidc.fleet.windows import Floats, dependable, running_minima
@@ -36,21 +36,11 @@ def power_per_gpu(statistics: Statistics, model: PowerModel | None = None) -> pd
         Columns `workload`, `accelerator`, `power`.
     """
     power_model = model or PowerModel()
-    keys = ["accelerator", "workload", "state"]
-    table = statistics.cells.group_by(keys).agg(pl.col(SUMS).sum()).filter(pl.col("gpu_hours") > 0).sort(keys)
-    unit = coefficients((power_model,), table)
-    sums = table.select(SUMS).to_numpy()
-    energy = unit.idle[0] * sums[:, 0] + np.einsum("ij,ij->i", unit.active[0], sums)
-    frame = pd.DataFrame(
-        {
-            "workload": table["workload"].cast(pl.String).to_list(),
-            "accelerator": table["accelerator"].cast(pl.String).to_list(),
-            "energy": energy,
-            "gpu_hours": sums[:, 0],
-        }
-    )
-    total = frame.groupby(["workload", "accelerator"], as_index=False).sum()
-    return total.assign(power=total["energy"] / total["gpu_hours"])[["workload", "accelerator", "power"]]
+    keys = ["workload", "accelerator"]
+    table = statistics.cells.group_by(*keys, "state").agg(pl.col(SUMS).sum()).filter(pl.col("gpu_hours") > 0)
+    table = table.with_columns(energy=np.add(*cell_power(table, power_model)))
+    total = table.group_by(keys).agg(power=pl.col("energy").sum() / pl.col("gpu_hours").sum())
+    return total.with_columns(pl.col(keys).cast(pl.String)).sort(keys).to_pandas()
 
 
 def span_power(spans: pl.DataFrame, statistics: Statistics, model: PowerModel | None = None) -> Floats:

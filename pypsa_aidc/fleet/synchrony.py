@@ -78,14 +78,10 @@ def synchrony(statistics: Statistics, model: PowerModel | None = None) -> dict[s
     result: dict[str, Synchrony] = {}
     for name, child, parent in LEVELS:
         rest = residuals(supported(unit_power(statistics, UNITS[child], model)))
-        keys = UNITS.get(parent, ())
+        keys = list(UNITS.get(parent, ()))
+        units = rest.columns.to_frame(index=False)
         groups = (
-            [("fleet", rest)]
-            if not keys
-            else [
-                (key, rest.loc[:, columns])
-                for key, columns in rest.columns.to_frame().groupby(list(keys), observed=True).groups.items()
-            ]
+            [(key, rest.iloc[:, rows]) for key, rows in units.groupby(keys).indices.items()] if keys else [("", rest)]
         )
         ratios = pd.Series({str(key): synchrony_ratio(part) for key, part in groups if part.shape[1] > 1}, dtype=float)
         if ratios.empty:
