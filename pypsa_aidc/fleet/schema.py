@@ -65,7 +65,13 @@ POD_HOURS = (
     Column("priority", "", f"one of {', '.join(PRIORITIES)}; low may be preempted", text=True),
     Column("state", "", f"one of {', '.join(STATES)}", text=True, default="active", required=False),
     Column("gpu_hours", "GPU-hours", "allocated in this hour, at least 0"),
-    Column("gpu_requested", "GPUs", "requested; rows that neither request nor use a GPU are skipped", required=False),
+    Column(
+        "gpu_requested",
+        "GPUs",
+        "requested; rows that neither request nor use a GPU are skipped",
+        default=float("inf"),  # Without the column nothing is more than requested.
+        required=False,
+    ),
     Column("utilisation", "declared", "mean streaming-multiprocessor utilisation; may be null", required=False),
     Column("cpu_requested", "cores", "requested CPU cores, at least 0", default=0.0, required=False),
     Column("cpu_load", "1", "used over requested CPU; clipped to 0 … 1", default=0.0, required=False),

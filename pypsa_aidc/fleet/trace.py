@@ -333,8 +333,7 @@ def _bad_hour() -> pl.Expr:
 
 def _checked(trace: Trace, frame: pl.LazyFrame) -> pl.LazyFrame:
     """Skip rows without accelerators, translate words, apply the scale, and give every faulty row its reason."""
-    idle = (pl.col("gpu_hours") == 0) & (pl.col("gpu_requested").fill_null(0) <= 0)
-    idle |= pl.col("gpu_hours").is_null() & (pl.col("gpu_requested") <= 0)
+    idle = (pl.col("gpu_hours").fill_null(0) == 0) & (pl.col("gpu_requested").fill_null(0) <= 0)
     words = trace.layout.words
     scaled = pl.col("utilisation") / (100 if trace.scale == "percent" else 1)
     outside = (scaled < 0) | (scaled > 1)
@@ -358,7 +357,7 @@ def _checked(trace: Trace, frame: pl.LazyFrame) -> pl.LazyFrame:
     }
     hours = pl.min_horizontal("gpu_hours", "gpu_requested") if trace.overuse == "clip" else pl.col("gpu_hours")
     return (
-        frame.filter(~idle.fill_null(False))
+        frame.filter(~idle)
         .with_columns(reason=first_that_holds(reasons), overused=overused.fill_null(False))
         .with_columns(
             clipped=outside.fill_null(False),
