@@ -203,7 +203,7 @@ class Contract:
         """Terms as text for a person."""
         head = f"Dependable relief{' (synthetic fleet)' if self.synthetic else ''}: {self.source}"
         lines = [
-            f"  {term:<68} {value if isinstance(value, (str, int, date)) else format(value, '.4g'):>12} {unit}".rstrip()
+            f"  {term:<68} {format(value, '.4g') if isinstance(value, float) else str(value):>12} {unit}".rstrip()
             for term, value, unit in self.to_frame().itertuples(index=False)
         ]
         return "\n".join([head, *lines])

@@ -38,7 +38,9 @@ def pods(*changes: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame([{**POD, **change} for change in changes], infer_schema_length=None)
 
 
-def alibaba(folder: Path, hours: dict[tuple[int, int], pl.DataFrame], suffix: str = "parquet", servers: bool = True) -> Path:
+def alibaba(
+    folder: Path, hours: dict[tuple[int, int], pl.DataFrame], suffix: str = "parquet", servers: bool = True
+) -> Path:
     """Write a trace in the 2026 layout; every hour gets one server of the standard kind."""
     for (day, hour), frame in hours.items():
         write(frame, folder / "asi_opensource_pod_hourly" / f"day={day}" / f"hour={hour:02d}" / f"part-000.{suffix}")

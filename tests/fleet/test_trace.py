@@ -41,7 +41,9 @@ def test_hours_count_from_the_start_of_the_trace_and_a_missing_one_is_a_gap(tmp_
 
 
 def test_unknown_utilisation_is_kept_apart(tmp_path):
-    made.alibaba(tmp_path, {(0, 0): made.pods({}, {"avg_gpu_sm_util": None, "used_gpu_hours": 1.0, "gpu_request": 1.0})})
+    made.alibaba(
+        tmp_path, {(0, 0): made.pods({}, {"avg_gpu_sm_util": None, "used_gpu_hours": 1.0, "gpu_request": 1.0})}
+    )
     row = read(tmp_path).cells.row(0, named=True)
     assert (row["gpu_hours"], row["gpu_hours_null"], row["s0"]) == (3.0, 1.0, pytest.approx(0.8))
 
@@ -103,7 +105,7 @@ def test_too_many_rejected_rows_are_refused_with_every_reason(tmp_path):
     assert "day=0" in str(error.value)
 
 
-# ------------------------------------------------------------------------------------------- row 23: scales
+# --------------------------------------------------------------------------------- row 23: scales
 def test_scale_must_be_declared_and_the_largest_value_is_named(tmp_path):
     made.alibaba(tmp_path, {(0, 0): made.pods({"avg_gpu_sm_util": 93.0})})
     with pytest.raises(InputError, match=re.escape("93.0")):
@@ -130,7 +132,7 @@ def test_a_partition_in_the_other_scale_is_named(tmp_path):
         fleet.statistics(fleet.trace(tmp_path, utilisation="fraction"), count_servers=False)
 
 
-# ------------------------------------------------------------------------------------------- row 24: eras
+# --------------------------------------------------------------------------------- row 24: eras
 def test_a_state_that_appears_mid_trace_gives_an_era_warning(tmp_path):
     hours = {(day, 0): made.pods({}) for day in range(12)}
     hours[(11, 1)] = made.pods({"state_public": "Standby"})
@@ -140,7 +142,7 @@ def test_a_state_that_appears_mid_trace_gives_an_era_warning(tmp_path):
     assert statistics.eras() == {"state standby": 265}
 
 
-# ------------------------------------------------------------------------------------------- row 25: more used than there
+# --------------------------------------------------------------------------------- row 25: more used than there
 def test_more_used_than_requested_is_counted_and_clipped_only_by_option(tmp_path):
     made.alibaba(tmp_path, {(0, 0): made.pods({"used_gpu_hours": 3.0})})
     kept = read(tmp_path)
@@ -161,7 +163,7 @@ def test_more_used_than_the_server_holds_is_counted_by_server_and_by_cluster(tmp
     assert envelope.data["unallocated"].item() == 0.0
 
 
-# ------------------------------------------------------------------------------------------- row 22: zeros, spikes, long gaps
+# --------------------------------------------------------------------------------- row 22: zeros, spikes, long gaps
 def test_a_long_gap_stays_a_gap_and_a_spike_stays_a_spike(tmp_path):
     many = {"used_gpu_hours": 20.0, "gpu_request": 20.0}
     hours = {(0, h): made.pods(many if h == 3 else {}) for h in range(6)}
@@ -176,7 +178,7 @@ def test_a_long_gap_stays_a_gap_and_a_spike_stays_a_spike(tmp_path):
     assert len(set(K.K.sel(duration=4).to_numpy().tolist())) == 1
 
 
-# ------------------------------------------------------------------------------------------- row 29: empty inputs
+# --------------------------------------------------------------------------------- row 29: empty inputs
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match="asi_opensource_pod_hourly"):
         fleet.trace(tmp_path, utilisation="percent")
@@ -197,7 +199,7 @@ def test_one_hour_gives_zero_day_long_windows(tmp_path):
     assert "0 windows" in repr(K)
 
 
-# ------------------------------------------------------------------------------------------- partitions
+# --------------------------------------------------------------------------------- partitions
 def test_a_partition_twice_is_refused(tmp_path):
     made.alibaba(tmp_path, {(1, 0): made.pods({})}, servers=False)
     made.write(made.pods({}), tmp_path / "asi_opensource_pod_hourly" / "day=01" / "hour=0" / "part-000.parquet")
@@ -247,7 +249,7 @@ def test_numbers_of_another_type_are_refused_by_column(tmp_path):
         read(tmp_path)
 
 
-# ------------------------------------------------------------------------------------------- resuming
+# --------------------------------------------------------------------------------- resuming
 def test_a_second_run_takes_up_what_is_complete_and_redoes_the_rest(tmp_path):
     hours = {(day, hour): made.pods({"used_gpu_hours": 1 + 0.1 * day}) for day in range(3) for hour in range(2)}
     trace_folder, keep = made.alibaba(tmp_path / "trace", hours), tmp_path / "kept"
@@ -288,7 +290,7 @@ def test_statistics_round_trip(tmp_path, synthetic):
         fleet.load_statistics(tmp_path / "nowhere")
 
 
-# ------------------------------------------------------------------------------------------- other layouts
+# --------------------------------------------------------------------------------- other layouts
 def generic_rows() -> pl.DataFrame:
     return pl.DataFrame(
         {

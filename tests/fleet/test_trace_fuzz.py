@@ -61,7 +61,9 @@ def spoil(rng: np.random.Generator, path) -> None:
     elif fault == 1:
         path.write_bytes(rng.bytes(200))
     elif fault == 2 and path.parent.name.startswith("hour="):
-        target = path.parent.parent / rng.choice(["hour=x", "hour=24", "hour=-1", "hour=", f"hour={int(rng.integers(24))}"])
+        target = path.parent.parent / rng.choice(
+            ["hour=x", "hour=24", "hour=-1", "hour=", f"hour={int(rng.integers(24))}"]
+        )
         if not target.exists():
             path.parent.rename(target)
     elif fault == 3 and path.parent.parent.name.startswith("day="):
@@ -86,7 +88,9 @@ def one_trace(rng: np.random.Generator, folder):
     else:
         spot(folder)
     for _ in range(rng.integers(0, 4)):
-        files = sorted(path for path in folder.rglob("*") if path.suffix in (".parquet", ".csv") and path.stat().st_size)
+        files = sorted(
+            path for path in folder.rglob("*") if path.suffix in (".parquet", ".csv") and path.stat().st_size
+        )
         if not files:
             break
         path = files[int(rng.integers(len(files)))]
@@ -119,8 +123,7 @@ def test_a_thousand_damaged_traces_give_results_or_our_errors(tmp_path):
                 statistics = fleet.statistics(trace, max_rejected=float(rng.choice([0.0, 0.5, 1.0])))
                 envelope = fleet.envelope(statistics, model=fleet.PowerModel(other_rating=300.0))
                 fleet.surface(envelope)
-            except AIDCError as error:
-                assert str(error)
+            except AIDCError:
                 outcomes["refused"] += 1
             else:
                 outcomes["read"] += 1
