@@ -33,3 +33,7 @@ def main() -> None:
         Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
         code = {InputError: EXIT_BAD_INPUT, InfeasibleError: EXIT_NO_SOLUTION}
         sys.exit(next((number for kind, number in code.items() if isinstance(error, kind)), EXIT_OTHER))
+
+
+# Importing a verb registers it on `app`.
+from pypsa_aidc.cli import fleet, surface  # noqa: E402, F401

@@ -17,10 +17,11 @@ from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.contract import Contract, contract, net_energy_ratio
 from pypsa_aidc.fleet.counterfactual import Counterfactuals, counterfactuals, independent, representations, shuffled
 from pypsa_aidc.fleet.envelope import Envelope, envelope, envelope_from_frame, load_envelope
+from pypsa_aidc.fleet.eras import eras
 from pypsa_aidc.fleet.execution import Execution, execution
-from pypsa_aidc.fleet.load import LoadShape, autocorrelation, composition, load_shape
+from pypsa_aidc.fleet.load import LoadShape, accounting, autocorrelation, composition, load_shape
 from pypsa_aidc.fleet.montecarlo import Ensemble, ensemble, relief_draws
-from pypsa_aidc.fleet.portfolio import Portfolios, portfolios
+from pypsa_aidc.fleet.portfolio import Portfolios, independent_curve, portfolios
 from pypsa_aidc.fleet.power import (
     ANCHORED,
     LINEAR,
@@ -87,6 +88,7 @@ __all__ = [
     "Synchrony",
     "SyntheticFleet",
     "Trace",
+    "accounting",
     "attribution",
     "autocorrelation",
     "backlog",
@@ -102,9 +104,11 @@ __all__ = [
     "ensemble",
     "envelope",
     "envelope_from_frame",
+    "eras",
     "execution",
     "fluctuation_scaling",
     "independent",
+    "independent_curve",
     "inventory",
     "jensen_bound",
     "job_spans",

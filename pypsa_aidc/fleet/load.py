@@ -12,6 +12,7 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.envelope import Envelope
+from pypsa_aidc.fleet.montecarlo import Ensemble
 from pypsa_aidc.fleet.windows import Floats
 
 
@@ -146,3 +147,46 @@ def composition(envelope: Envelope) -> pd.Series[float]:
     }
     total = float(envelope.it.sum())
     return pd.Series({name: float(part.sum()) / total for name, part in parts.items()}, name="share of IT energy")
+
+
+def accounting(envelope: Envelope, ensemble: Ensemble | None = None) -> pd.DataFrame:
+    """Set the electrical boundaries of a fleet beside each other, mean MW (Table 1 of [2]).
+
+    Parameters
+    ----------
+    envelope
+        At the central power model.
+    ensemble
+        Adds the median over power draws of what it holds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index quantity; columns `central` and, with an ensemble, `median`, MW.
+    """
+    retained = float(envelope.relief().sum("cluster", skipna=False).mean())
+    attributed = float(envelope.relief(boundary="attributed").sum("cluster", skipna=False).mean())
+    supported = float(envelope.relief("supported").sum("cluster", skipna=False).mean())
+    host = float(envelope.data["host_active"].sel(layer="eligible").sum("cluster", skipna=False).mean())
+    rows = {
+        "workload power": float(envelope.workload.mean()),
+        "IT power": float(envelope.it.mean()),
+        "facility power": float(envelope.facility.mean()),
+        "eligible, attributed, all clusters": attributed,
+        "of it idle draw that stays": attributed - retained,
+        "eligible, idle retained, all clusters": retained,
+        "eligible, idle retained, supported clusters": supported,
+        "host relief of evicted pods": host,
+        "relief at the meter, marginal": retained,
+        "relief at the meter, average PUE": envelope.pue * retained,
+    }
+    table = pd.DataFrame({"central": rows}).rename_axis("quantity")
+    if ensemble is not None:
+        data = ensemble.data
+        medians = {
+            "workload power": data["workload"],
+            "IT power": data["workload"] + data["host"] + data["unallocated"],
+            "facility power": data["facility"],
+        }
+        table["median"] = pd.Series({name: float(values.median("draw").mean()) for name, values in medians.items()})
+    return table

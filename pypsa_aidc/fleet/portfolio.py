@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.fleet.counterfactual import independent
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
 from pypsa_aidc.fleet.windows import Floats, Method, check_grid, dependable, running_minima
@@ -182,6 +183,67 @@ def portfolios(
         },
     )
     return Portfolios(data)
+
+
+def independent_curve(
+    portfolios: Portfolios,
+    envelope: Envelope,
+    duration: int = 4,
+    reliability: float = 0.95,
+    *,
+    subsets: int = 20,
+    replicates: int = 8,
+    detrended: bool = True,
+    seed: int | np.random.Generator = 0,
+) -> pd.DataFrame:
+    """Firmness by size had the clusters moved independently, on some of the same subsets (Fig. 4b of [2]).
+
+    Parameters
+    ----------
+    portfolios, envelope
+        The portfolios, and the fleet they were made of.
+    duration, reliability
+        The product, h and share; on the grid of `portfolios`.
+    subsets
+        Most subsets to take of each size, at random.
+    replicates, detrended, seed
+        As for `pypsa_aidc.fleet.independent`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index `size`; columns `independent` and `observed` (mean K of the same subsets, MW), `ratio`, and `firmness`
+        (that of all portfolios of the size, times the ratio).
+    """
+    faults = Faults("Independent portfolios")
+    faults.number("subsets", subsets, at_least=1, integer=True)
+    faults.raise_any()
+    data = portfolios.data
+    names = [str(name) for name in data["cluster"].to_numpy()]
+    series = np.ascontiguousarray(envelope.relief(names, data.attrs["boundary"]).to_numpy().T)
+    member, sizes = data["member"].to_numpy(), data["size"].to_numpy()
+    rng = np.random.default_rng(seed)
+    method: Method = data.attrs["method"]
+    rows = {}
+    for size in np.unique(sizes):
+        chosen = np.flatnonzero(sizes == size)
+        chosen = rng.choice(chosen, min(subsets, chosen.size), replace=False)
+        K, _ = _evaluated(series, member[chosen], (duration,), (reliability,), method)
+        moved = [
+            independent(
+                series[member[subset]],
+                (duration,),
+                (reliability,),
+                detrended=detrended,
+                replicates=replicates,
+                seed=rng,
+                method=method,
+            )[0, 0]
+            for subset in chosen
+        ]
+        rows[int(size)] = {"independent": np.mean(moved), "observed": K.mean(), "ratio": np.mean(moved) / K.mean()}
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("size")
+    return table.assign(firmness=table["ratio"] * portfolios.curve(duration, reliability)["firmness"])
 
 
 def _drawn(count: int, samples: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.audit import Audit

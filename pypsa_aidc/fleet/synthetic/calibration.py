@@ -38,22 +38,29 @@ def impose(series: Floats, target: Floats, mean: float) -> Floats:
         MW.
     """
     current = best = series
-    lowest = np.inf
+    lowest = (np.inf, np.inf)
     for _ in range(ROUNDS):
         reached = k_grid(current, DURATIONS, RELIABILITIES, "linear")
         error = float(max(np.abs(reached / target - 1).max(), abs(np.nanmean(current) / mean - 1)))
-        if error < lowest:
-            lowest, best = error, current
+        unreachable = float(np.abs(_reachable(reached, target) / target - 1).max())
+        if (unreachable, error) < lowest:
+            lowest, best = (unreachable, error), current
         current = _by_persistence(current, reached, target, mean)
     current = best
     for _ in range(SETTLING):
         reached = k_grid(current, DURATIONS, RELIABILITIES, "linear")
         order = np.argsort(reached, axis=None, kind="stable")
-        # Averaging cells that are out of order is the best a rising map can do.
-        wanted = np.exp(_rising(np.log(target.ravel()[order])))
-        current = _mapped(current, reached.ravel()[order], wanted)
+        current = _mapped(current, reached.ravel()[order], _reachable(reached, target).ravel()[order])
         current = _lifted(current, 1.001 * target.max(), mean, 1.0)
     return current
+
+
+def _reachable(reached: Floats, target: Floats) -> Floats:
+    """K that a rising map of all hours can make of `reached`: the target, with cells out of order set to their mean."""
+    order = np.argsort(reached, axis=None, kind="stable")
+    result = np.empty(target.size)
+    result[order] = np.exp(_rising(np.log(target.ravel()[order])))
+    return result.reshape(target.shape)
 
 
 def _by_persistence(series: Floats, reached: Floats, target: Floats, mean: float) -> Floats:
@@ -86,7 +93,7 @@ def persistence(series: Floats) -> npt.NDArray[np.int64]:
             right[rising.pop()] = hour
         left[hour] = rising[-1] if rising else -1
         rising.append(hour)
-    width = np.array(right) - np.array(left) - 1
+    width: npt.NDArray[np.int64] = np.array(right) - np.array(left) - 1
     width[np.isnan(series)] = 0
     return width
 

@@ -123,9 +123,8 @@ def families(
                 else:
                     noise = remembering(rng, kind["memory"], hours.size)[0]
                     utilisation = np.clip(kind["utilisation"] * np.exp(kind["size"] * noise), 0.0, 0.95)
-                span = model.idle_fraction
-                if state == "active":
-                    span = span + (1 - span) * mean_work(model, kind["workload"], utilisation, own)
+                idle = model.idle_fraction
+                span = idle + (state == "active") * (1 - idle) * mean_work(model, kind["workload"], utilisation, own)
                 for board, part in boards.items():
                     held = part * share * power[layer] * 1e6 / (model.rating(board) * span)
                     who = (cluster["name"], board, kind["workload"], priority, state)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
 from pypsa_aidc.fleet.power import PowerModel
 from pypsa_aidc.fleet.schema import SPAN_TYPES
 from pypsa_aidc.fleet.synthetic.series import Parameters, generator
+from pypsa_aidc.fleet.windows import Floats
 
 
 def spans(parameters: Parameters, seed: int) -> pl.DataFrame:
-    """Execution spans with delays, over the days in which the published trace joins them completely.
+    """Draw execution spans with delays, over the days in which the published trace joins them completely.
 
     Returns
     -------
@@ -26,31 +29,28 @@ def spans(parameters: Parameters, seed: int) -> pl.DataFrame:
 
 
 def _stream(
-    rng: np.random.Generator, parameters: Parameters, stream: dict[str, object], first: int, last: int
+    rng: np.random.Generator, parameters: Parameters, stream: dict[str, Any], first: int, last: int
 ) -> pl.DataFrame:
-    """Jobs of one kind: Poisson arrivals from well before the window, lognormal length, size and delay."""
-    rate, length, spread = (float(stream[name]) for name in ("per_hour", "length", "length_spread"))  # type: ignore[arg-type]
-    lead = min(first, round(6 * length * np.exp(spread**2 / 2)))
-    count = rng.poisson(rate * (last - first + lead))
+    """Jobs of one kind: Poisson arrivals from well before the window; lognormal length, power and delay."""
+    lead = min(first, round(6 * stream["length"] * np.exp(stream["length_spread"] ** 2 / 2)))
+    count = rng.poisson(stream["per_hour"] * (last - first + lead))
+
+    def lognormal(name: str) -> Floats:
+        return np.asarray(stream[name] * np.exp(stream[f"{name}_spread"] * rng.standard_normal(count)))
+
     start = np.sort(rng.uniform(first - lead, last, count))
-    duration = length * np.exp(spread * rng.standard_normal(count))
     clusters = parameters["clusters"]
     weights = np.array([cluster["workload"] for cluster in clusters])
     place = rng.choice(len(clusters), count, p=weights / weights.sum())
     board = [clusters[i]["accelerators"][0] for i in place]
-    rating = np.array([PowerModel().rating(name) for name in board])
     # Sizes are set in power, so that the accelerator mix does not matter to what the replay shows.
-    size = float(stream["power"]) * np.exp(float(stream["power_spread"]) * rng.standard_normal(count))  # type: ignore[arg-type]
-    delay = np.maximum(
-        float(stream["delay"]) * np.exp(float(stream["delay_spread"]) * rng.standard_normal(count)),
-        float(stream["delay_least"]),
-    )  # type: ignore[arg-type]
+    rating = np.array([PowerModel().rating(name) for name in board])
     table = pl.DataFrame(
         {
             "start": start,
-            "end": start + duration,
-            "gpus": size * 1e6 / rating,
-            "delay": delay,
+            "end": start + lognormal("length"),
+            "gpus": lognormal("power") * 1e6 / rating,
+            "delay": np.maximum(lognormal("delay"), stream["delay_least"]),
             "cluster": [clusters[i]["name"] for i in place],
             "accelerator": board,
             "cores": np.zeros(count),

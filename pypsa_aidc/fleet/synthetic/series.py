@@ -25,7 +25,7 @@ CLUSTER_ROUNDS = 2
 
 
 def generator(stream: int, seed: int) -> np.random.Generator:
-    """Source of noise of one part; seed 0 gives the calibrated fleet, another seed another fleet of the same surface."""
+    """Source of noise of one part; seed 0 gives the calibrated fleet, another seed another of the same surface."""
     return np.random.default_rng([stream, seed])
 
 
@@ -37,9 +37,9 @@ def hours_of(parameters: Parameters) -> npt.NDArray[np.int64]:
 def eligible(parameters: Parameters, seed: int) -> Floats:
     """Idle-retained eligible power, MW; shape (clusters, hours), NaN in the missing hour.
 
-    Each cluster is its mean, times the slow level of the fleet, times a clock and a weekly profile, times noise of three
-    time constants that is partly common; some clusters are commissioned inside the window. The sum of the large clusters
-    is then bent to the published K surface, hour by hour in equal proportion.
+    Each cluster is its mean, times the slow level of the fleet, times a clock and a weekly profile, times noise of
+    three time constants that is partly common; some clusters are commissioned inside the window. The sum of the large
+    clusters is then bent to the published K surface, hour by hour in equal proportion.
     """
     own = parameters["eligible"]
     large = [cluster for cluster in parameters["clusters"] if not cluster.get("small")]
@@ -112,7 +112,7 @@ def attributed(parameters: Parameters, active: Floats, seed: int) -> Floats:
     fewest, most = (active * idle / (1 - idle) / work for work in reversed(own["work"]))
     for _ in range(CLUSTER_ROUNDS):
         draw = np.clip(draw * own["idle"] / np.nanmean(draw.sum(axis=0)), fewest, most)
-    return active + draw
+    return np.asarray(active + draw)
 
 
 def workload(parameters: Parameters, fleet_eligible: Floats, seed: int) -> Floats:
@@ -150,7 +150,7 @@ def facility_parts(parameters: Parameters, power: Floats, seed: int) -> dict[str
     own = parameters["facility"]
     hours = hours_of(parameters)
     rng = generator(own["stream"], seed)
-    known = pd.Series(power).interpolate().to_numpy()
+    known = np.asarray(pd.Series(power).interpolate(), dtype=float)
     capacity = trend(known, own["capacity_window"])
     installed = (capacity / capacity.mean()) ** own["capacity_power"]
     installed /= installed.mean()
