@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pypsa_aidc.fleet.counterfactual import k_grid
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, Floats
 
-ROUNDS = 14
+ROUNDS = 30
 """Of the fit by persistence, which brings the surface near and its order right."""
 DAMPING = 0.6
 SETTLING = 6
@@ -41,10 +41,9 @@ def impose(series: Floats, target: Floats, mean: float) -> Floats:
     lowest = (np.inf, np.inf)
     for _ in range(ROUNDS):
         reached = k_grid(current, DURATIONS, RELIABILITIES, "linear")
-        error = float(max(np.abs(reached / target - 1).max(), abs(np.nanmean(current) / mean - 1)))
-        unreachable = float(np.abs(_reachable(reached, target) / target - 1).max())
-        if (unreachable, error) < lowest:
-            lowest, best = (unreachable, error), current
+        rating = (float(np.abs(_reachable(reached, target) / target - 1).max()), _steepness(reached, target))
+        if rating < lowest:
+            lowest, best = rating, current
         current = _by_persistence(current, reached, target, mean)
     current = best
     for _ in range(SETTLING):
@@ -61,6 +60,13 @@ def _reachable(reached: Floats, target: Floats) -> Floats:
     result = np.empty(target.size)
     result[order] = np.exp(_rising(np.log(target.ravel()[order])))
     return result.reshape(target.shape)
+
+
+def _steepness(reached: Floats, target: Floats) -> float:
+    """Largest slope of the map from `reached` to `target`: where it is steep, it tears neighbouring hours apart."""
+    order = np.argsort(target, axis=None)
+    steps = np.diff(np.log(reached.ravel()[order]))
+    return float(np.max(np.diff(np.log(target.ravel()[order])) / np.maximum(steps, 1e-12)))
 
 
 def _by_persistence(series: Floats, reached: Floats, target: Floats, mean: float) -> Floats:
