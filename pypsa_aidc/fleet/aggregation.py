@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -35,18 +37,24 @@ def aggregated(trace: Trace, keep: Path | None, count_servers: bool) -> tuple[pl
         servers = [
             kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece)) for piece in trace.servers
         ]
-    cells = _summed((frame for frame, _ in pods), CELL_TYPES, KEYS)
-    capacity = _summed((frame for frame, _ in servers), CAPACITY_TYPES, KEYS[:3])
+    cells = _summed([frame for frame, _ in pods], CELL_TYPES, KEYS)
+    capacity = _summed([frame for frame, _ in servers], CAPACITY_TYPES, KEYS[:3])
     audit = merged((part for _, part in (*pods, *servers)), trace.label, trace.scale)
     return cells, capacity, audit
 
 
-def _summed(frames: Iterable[pl.DataFrame], types: dict[str, pl.DataType], keys: tuple[str, ...]) -> pl.DataFrame:
-    """One table of all partitions; a cell that several partitions share is added up."""
-    table = pl.concat([pl.DataFrame(schema=types), *frames])
-    if table.select(keys).is_duplicated().any():
-        table = table.group_by(keys).agg(pl.exclude(keys).sum())
-    return table.sort(keys)
+def _summed(frames: list[pl.DataFrame], types: dict[str, Any], keys: tuple[str, ...]) -> pl.DataFrame:
+    """One table of all partitions in the order of its keys; a cell that several partitions share is added up.
+
+    Partitions of different hours cannot share a cell, and are only put in a row: the statistics of a long trace are the
+    largest thing in memory, and should be there once.
+    """
+    pieces = sorted((frame for frame in frames if frame.height), key=lambda frame: int(frame["hour"][0]))
+    table = pl.concat([pl.DataFrame(schema=types), *pieces])
+    ends = [(int(frame["hour"][0]), int(frame["hour"][-1])) for frame in pieces]
+    if all(last < first for (_, last), (first, _) in pairwise(ends)):
+        return table
+    return table.group_by(keys).agg(pl.exclude(keys).sum()).sort(keys)
 
 
 def kept(
@@ -148,7 +156,7 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
         noted=noted,
         examples=dict.fromkeys((*rejected, *noted), piece.name),
     )
-    return cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items()), audit
+    return _ordered(cells, CELL_TYPES, KEYS), audit
 
 
 def _reduced_servers(trace: Trace, piece: Partition) -> tuple[pl.DataFrame, Audit]:
@@ -171,4 +179,8 @@ def _reduced_servers(trace: Trace, piece: Partition) -> tuple[pl.DataFrame, Audi
         rejected=rejected,
         examples=dict.fromkeys(rejected, piece.name),
     )
-    return table.filter(good).select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items()), audit
+    return _ordered(table.filter(good), CAPACITY_TYPES, keys), audit
+
+
+def _ordered(table: pl.DataFrame, types: dict[str, Any], keys: tuple[str, ...]) -> pl.DataFrame:
+    return table.select(pl.col(name).cast(kind) for name, kind in types.items()).sort(keys)

@@ -292,7 +292,7 @@ def _capacity(
     shape = (statistics.hours.size, len(clusters))
     keys = ["hour", "cluster", "accelerator"]
     occupied = statistics.cells.group_by(keys).agg(pl.col("gpu_hours").sum())
-    table = statistics.capacity.join(occupied, on=keys, how="left").filter(
+    table = statistics.capacity.join(occupied, on=keys, how="left", maintain_order="left").filter(
         pl.col("cluster").cast(pl.String).is_in(clusters)
         & pl.col("hour").is_between(int(statistics.hours[0]), int(statistics.hours[-1]))
     )

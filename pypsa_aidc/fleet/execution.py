@@ -89,7 +89,7 @@ def execution(trace: Trace, *, keep: str | Path | None = None) -> Execution:
     for bucket in range(BUCKETS):
         mine = pl.concat(piece.filter(pl.col("bucket") == bucket) for piece in pieces)
         pods = mine.group_by("pod").agg(
-            pl.col("first").min(), pl.col("last").max(), pl.col("gpu_hours").sum(), pl.col(*TRAITS, "cores").first()
+            pl.col("first").min(), pl.col("last").max(), pl.col("gpu_hours").sum(), pl.col(*TRAITS, "cores").min()
         )
         with reading(f"{trace.folder}, {trace.layout.summary}"):
             own = (
@@ -143,7 +143,7 @@ def _seen(trace: Trace, piece: Partition) -> tuple[pl.DataFrame, Audit]:
                 pl.col("hour").min().alias("first"),
                 pl.col("hour").max().alias("last"),
                 pl.col("gpu_hours").sum(),
-                pl.col(TRAITS).first(),
+                pl.col(TRAITS).min(),
                 pl.col("cpu_requested").max().fill_null(0).alias("cores"),
             )
             .with_columns(bucket=_bucket())

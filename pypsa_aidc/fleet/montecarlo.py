@@ -163,7 +163,9 @@ def _free(statistics: Statistics) -> tuple[list[str], Floats, Floats]:
     hours = statistics.hours
     occupied = statistics.cells.group_by(keys).agg(pl.col("gpu_hours").sum())
     table = statistics.capacity.filter(pl.col("hour").is_between(int(hours[0]), int(hours[-1])))
-    table = table.join(occupied, on=keys, how="left").with_columns(pl.col("accelerator").cast(pl.String))
+    table = table.join(occupied, on=keys, how="left", maintain_order="left").with_columns(
+        pl.col("accelerator").cast(pl.String)
+    )
     names = sorted(table["accelerator"].unique().to_list())
     hour = table["hour"].to_numpy() - hours[0]
     code = table["accelerator"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_numpy() if names else hour

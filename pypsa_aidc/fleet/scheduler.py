@@ -38,6 +38,8 @@ def power_per_gpu(statistics: Statistics, model: PowerModel | None = None) -> pd
     power_model = model or PowerModel()
     keys = ["workload", "accelerator"]
     table = statistics.cells.group_by(*keys, "state").agg(pl.col(SUMS).sum()).filter(pl.col("gpu_hours") > 0)
+    # Sorted before they are added up again: sums must not depend on the order in which groups come out.
+    table = table.sort(*keys, "state")
     table = table.with_columns(energy=np.add(*cell_power(table, power_model)))
     total = table.group_by(keys).agg(power=pl.col("energy").sum() / pl.col("gpu_hours").sum())
     return total.with_columns(pl.col(keys).cast(pl.String)).sort(keys).to_pandas()

@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.audit import Audit
 from pypsa_aidc.fleet.execution import Execution
 from pypsa_aidc.fleet.statistics import Statistics
-from pypsa_aidc.fleet.synthetic import cells, jobs, series
+from pypsa_aidc.fleet.synthetic import cells, jobs, rows, series
+from pypsa_aidc.fleet.windows import Floats
 
 SOURCE = "synthetic fleet, calibrated to arXiv 2609.05406"
 
@@ -78,6 +81,52 @@ def synthetic(seed: int = 0) -> SyntheticFleet:
 
 def built(own: dict[str, Any], seed: int) -> SyntheticFleet:
     """Make a fleet from any parameters of this form."""
+    pods, hours, around = _made(own, seed)
+    table, capacity = cells.tables(own, pods, hours, around)
+    audit = Audit(SOURCE, scale="fraction", partitions=1, rows=int(table["pods"].sum()))
+    return SyntheticFleet(Statistics(table, capacity, audit, synthetic=True), Execution(jobs.spans(own, seed)), seed)
+
+
+def write_trace(folder: str | Path, hours: int, seed: int = 0) -> Path:
+    """Write the first hours of the synthetic fleet as pods and servers in the layout ``"alibaba-2026"``.
+
+    Read with utilisation in percent, they give the cells of `synthetic` back, apart from the CPU.
+
+    Parameters
+    ----------
+    folder
+        Where to; made if it is not there.
+    hours
+        How many of the hours that are there, at least 1.
+    seed
+        As for `synthetic`.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        More hours than the fleet has.
+    """
+    own = parameters()
+    pods, there, around = _made(own, seed)
+    faults = Faults("Synthetic trace")
+    faults.number("hours", hours, at_least=1, at_most=there.size, integer=True)
+    faults.raise_any()
+    _, capacity = cells.tables(own, pods, there, around)
+    target = Path(folder)
+    rows.write_pods(target, pods, there[:hours], own["families"])
+    rows.write_servers(target, capacity.filter(pl.col("hour") <= there[hours - 1]))
+    return target
+
+
+def _made(
+    own: dict[str, Any], seed: int
+) -> tuple[list[cells.Family], np.ndarray[Any, np.dtype[np.int64]], dict[str, Floats]]:
+    """Pods, the hours that are there, and host and idle power in them."""
     active = series.eligible(own, seed)
     whole = series.attributed(own, active, seed)
     large = np.array([not cluster.get("small") for cluster in own["clusters"]])
@@ -86,6 +135,4 @@ def built(own: dict[str, Any], seed: int) -> SyntheticFleet:
     hours = cells.workload_hours(active)
     parts = cells.split(own, active, whole, load, seed)
     pods = cells.families(own, active, whole, parts, seed)
-    table, capacity = cells.tables(own, pods, hours, {name: values[hours] for name, values in around.items()})
-    audit = Audit(SOURCE, scale="fraction", partitions=1, rows=int(table["pods"].sum()))
-    return SyntheticFleet(Statistics(table, capacity, audit, synthetic=True), Execution(jobs.spans(own, seed)), seed)
+    return pods, hours, {name: values[hours] for name, values in around.items()}

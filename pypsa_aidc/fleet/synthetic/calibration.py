@@ -86,6 +86,8 @@ def _by_persistence(series: Floats, reached: Floats, target: Floats, mean: float
 def persistence(series: Floats) -> npt.NDArray[np.int64]:
     """Length of the longest window around each hour in which no other hour is lower; 0 for a missing hour.
 
+    Of equal hours the last one counts as the lowest.
+
     Examples
     --------
     >>> persistence(np.array([3.0, 1.0, 2.0, np.nan, 5.0])).tolist()

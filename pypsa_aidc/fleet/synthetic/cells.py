@@ -68,7 +68,7 @@ def split(parameters: Parameters, active: Floats, whole: Floats, workload: Float
     days = np.arange(hours) / 24
     share = np.array([cluster["workload"] for cluster in clusters])[:, np.newaxis] * np.ones(hours)
     for row, cluster in zip(share, clusters, strict=True):
-        if "commissioned" in cluster:
+        if "commissioned" in cluster and not cluster.get("small"):
             row *= 0.05 + 0.95 / (1 + np.exp(-np.clip((days - cluster["commissioned"]) / 2.0, -60, 60)))
     # What one cluster has more, the others have less: the fleet's sum is given.
     relative = own["cluster_size"] * share.mean(axis=1, keepdims=True) ** (own["cluster_power"] - 1)
@@ -244,6 +244,7 @@ def _capacity(
     table = (
         cells.group_by("hour", "cluster", "accelerator")
         .agg(pl.col("gpu_hours").sum())
+        .sort("hour", "cluster", "accelerator")
         .with_columns(rating=pl.col("accelerator").cast(pl.String).replace_strict(rating))
         .with_columns(
             share=pl.col("gpu_hours") * pl.col("rating") / (pl.col("gpu_hours") * pl.col("rating")).sum().over("hour")
@@ -257,6 +258,7 @@ def _capacity(
                 }
             ).cast({"hour": pl.Int32}),
             on="hour",
+            maintain_order="left",
         )
         .with_columns(
             gpus=pl.col("gpu_hours") + pl.col("share") * pl.col("idle") / pl.col("rating"),
