@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.fleet.envelope import Envelope
+from pypsa_aidc.fleet.envelope import SUPPORT, Envelope
 from pypsa_aidc.fleet.montecarlo import Ensemble
 from pypsa_aidc.fleet.windows import Floats
 
@@ -122,7 +122,7 @@ def load_shape(series: xr.DataArray, lags: Sequence[int] = (24, 168)) -> LoadSha
 
 
 def autocorrelation(values: npt.ArrayLike, lag: int) -> float:
-    """Autocorrelation over the pairs of hours that are both there; NaN where there is none.
+    """Autocorrelation over the pairs of hours that are both there; NaN where there is none, or nothing varies.
 
     Examples
     --------
@@ -131,9 +131,10 @@ def autocorrelation(values: npt.ArrayLike, lag: int) -> float:
     """
     centred = np.asarray(values, dtype=float)
     centred = centred - np.nanmean(centred)
-    product = centred[: centred.size - lag] * centred[lag:]
+    product = centred[: max(centred.size - lag, 0)] * centred[lag:]
     paired = product[~np.isnan(product)]
-    return float(paired.mean() / np.nanmean(centred**2)) if paired.size else float("nan")
+    variance = float(np.nanmean(centred**2))
+    return float(paired.mean()) / variance if paired.size and variance else float("nan")
 
 
 def composition(envelope: Envelope) -> pd.Series[float]:
@@ -166,7 +167,8 @@ def accounting(envelope: Envelope, ensemble: Ensemble | None = None) -> pd.DataF
     """
     retained = float(envelope.relief().sum("cluster", skipna=False).mean())
     attributed = float(envelope.relief(boundary="attributed").sum("cluster", skipna=False).mean())
-    supported = float(envelope.relief("supported").sum("cluster", skipna=False).mean())
+    by_cluster = envelope.relief().mean("hour")
+    supported = float(by_cluster.where(by_cluster >= SUPPORT, 0.0).sum())
     host = float(envelope.data["host_active"].sel(layer="eligible").sum("cluster", skipna=False).mean())
     rows = {
         "workload power": float(envelope.workload.mean()),

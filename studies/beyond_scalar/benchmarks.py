@@ -1,4 +1,4 @@
-"""How fast the kernels are against a naive way, both in one run on one machine; `python benchmarks.py [million rows …]`.
+"""How fast the kernels are against a naive way, both in one run: `python benchmarks.py [million rows …]`.
 
 Ratios mean something on any machine, seconds only on the one they were measured on.
 """
@@ -19,6 +19,7 @@ import pandas as pd
 import polars as pl
 
 from pypsa_aidc import fleet
+from pypsa_aidc.fleet.counterfactual import k_grid
 from pypsa_aidc.fleet.power import cell_power
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES
 
@@ -32,7 +33,8 @@ start = time.perf_counter()
 statistics = fleet.statistics(fleet.trace(sys.argv[1], utilisation="percent"))
 seconds = time.perf_counter() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"rows": statistics.audit.rows, "cells": statistics.cells.height, "seconds": seconds, "peak_MiB": peak}))
+result = {"rows": statistics.audit.rows, "cells": statistics.cells.height, "seconds": seconds, "peak_MiB": peak}
+print(json.dumps({**result, "statistics_MiB": statistics.cells.estimated_size("mb")}))
 """
 
 
@@ -73,8 +75,6 @@ def kernels() -> pd.DataFrame:
     made = fleet.synthetic()
     envelope = fleet.envelope(made.statistics)
     series = envelope.relief("supported").sum("cluster", skipna=False).to_numpy()
-    from pypsa_aidc.fleet.counterfactual import k_grid
-
     ours = k_grid(series, DURATIONS, RELIABILITIES, "sup")
     np.testing.assert_allclose(naive_k(series), ours, rtol=1e-12)
     rows = [
@@ -101,7 +101,7 @@ def kernels() -> pd.DataFrame:
 
 
 def pod_table(folder: Path, days: int, seed: int = 0) -> None:
-    """A made-up pod table in the 2026 layout, half a million rows a day, with about as many cells an hour as the real one.
+    """A made-up pod table in the 2026 layout, half a million rows a day, with as many cells an hour as the real one.
 
     The published trace has 858,816 cells in 4,439 hours, 193 an hour; here a cluster has one board and two priorities.
     """
