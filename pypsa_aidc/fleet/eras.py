@@ -50,7 +50,9 @@ def eras(
     masks = {"first half": hours < middle, "second half": hours >= middle}
     for name, hour in (changes or {}).items():
         masks |= {f"before {name}": hours < hour, f"from {name}": hours >= hour}
-    masks |= {f"days {30 * month}–{30 * month + 29}": hours // MONTH == month for month in np.unique(hours // MONTH)}
+    for month in np.unique(hours // MONTH):
+        days = hours[hours // MONTH == month] // 24
+        masks[f"days {days[0]}–{days[-1]}"] = hours // MONTH == month
     rows = {}
     for name, mask in masks.items():
         own = Condition(within=mask)

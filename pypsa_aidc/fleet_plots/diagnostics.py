@@ -62,7 +62,7 @@ def plot_plateaus(attribution: Attribution, synthetic: bool = False) -> Figure:
         axis.bar(positions + (number - 1) * 0.27, table[kind], 0.27, color=CYCLE[(0, 3, 2)[number]], label=kind)
     axis.axhline(attribution.ratios["raw"], color="black", linestyle="--", linewidth=1, label="whole window, raw")
     axis.axhline(1, color="black", linestyle=":", linewidth=1)
-    spans = [f"days {start // 24}–{end // 24}" for start, end in zip(table["start"], table["end"], strict=True)]
+    spans = [f"days\n{start // 24}–{end // 24}" for start, end in zip(table["start"], table["end"], strict=True)]
     axis.set_xticks(positions, spans, fontsize=7)
     axis.set(ylabel="synchrony ratio", ylim=(0, 1.35 * max(table["raw"].max(), attribution.ratios["raw"])))
     legend(axis, ncols=2, loc="upper left")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pypsa_aidc.fleet.power import PowerModel
+from pypsa_aidc.fleet.power import RATINGS
 from pypsa_aidc.fleet.schema import SPAN_TYPES
 from pypsa_aidc.fleet.synthetic.series import Parameters, generator
 from pypsa_aidc.fleet.windows import Floats
@@ -44,7 +44,7 @@ def _stream(
     place = rng.choice(len(clusters), count, p=weights / weights.sum())
     board = [clusters[i]["accelerators"][0] for i in place]
     # Sizes are set in power, so that the accelerator mix does not matter to what the replay shows.
-    rating = np.array([PowerModel().rating(name) for name in board])
+    rating = np.array([RATINGS[name] for name in board])
     table = pl.DataFrame(
         {
             "start": start,
