@@ -142,7 +142,9 @@ def _typed(
         faults.add(name, frame.columns, f"also the columns {', '.join(missing)}")
         return frame
     try:
-        typed = frame.select(pl.col(column).cast(kind) for column, kind in types.items())
+        # A cast copies even where it changes nothing.
+        fits = dict(frame.schema) == types
+        typed = frame if fits else frame.select(pl.col(column).cast(kind) for column, kind in types.items())
     except pl.exceptions.PolarsError as error:
         faults.add(name, str(error).splitlines()[0], f"columns of types {', '.join(map(str, types.values()))}")
         return frame

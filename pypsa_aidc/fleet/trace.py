@@ -125,6 +125,10 @@ def trace(
     faults.require(bool(pods), "folder", str(root), f"a table '{known.pods}' with .parquet or .csv files")
     summary = tuple(sorted(path for path in root.glob(f"{known.summary or 'none'}/*") if path.suffix in SUFFIXES))
     if known.kind == "spans":
+        for table, found in ((known.pods, pods), (known.servers, servers)):
+            names = [piece.name for piece in found]
+            remedy = "Lists of a release overlap: put the one to read into a folder of its own."
+            faults.require(len(names) <= 1, "folder", names, f"one file '{table}'", remedy)
         faults.require(utilisation in (None, "absent"), "utilisation", utilisation, "nothing: this layout has none")
     elif utilisation not in get_args(Scale):
         faults.add(
@@ -157,7 +161,7 @@ def _partitions(root: Path, table: str, plain: bool, faults: Faults) -> tuple[Pa
     loose: list[Partition] = []
     owner: dict[int, Path] = {}
     for path in files:
-        keys = {match[1]: match[2] for part in path.parts if (match := HIVE.fullmatch(part))}
+        keys = {match[1]: match[2] for part in path.relative_to(root).parts if (match := HIVE.fullmatch(part))}
         if not keys:
             loose.append(Partition(path.relative_to(root).as_posix(), ((None, path),)))
             continue

@@ -27,12 +27,13 @@ ROWS_A_DAY = 500_000
 DRAWS = 300
 NAIVE_DRAWS = 6
 MEASURE = """
-import json, resource, sys, time
+import json, re, sys, time
 from pypsa_aidc import fleet
 start = time.perf_counter()
 statistics = fleet.statistics(fleet.trace(sys.argv[1], utilisation="percent"))
 seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# Not ru_maxrss: a child inherits that from the process that started it.
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 result = {"rows": statistics.audit.rows, "cells": statistics.cells.height, "seconds": seconds, "peak_MiB": peak}
 print(json.dumps({**result, "statistics_MiB": statistics.cells.estimated_size("mb")}))
 """

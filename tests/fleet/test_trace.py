@@ -357,6 +357,18 @@ def test_spot_jobs_become_exact_hourly_gpu_hours(tmp_path):
     assert statistics.capacity.select("gpus", "cores").sum().row(0) == (24.0, 640.0)
 
 
+def test_overlapping_lists_of_a_release_are_refused(tmp_path):
+    spot(tmp_path)
+    made.write(pl.read_csv(tmp_path / "job_info_df.csv").head(2), tmp_path / "job_info_small.csv")
+    with pytest.raises(InputError, match="folder of its own"):
+        fleet.trace(tmp_path, "spot-2026")
+
+
+def test_folders_above_the_trace_are_not_read_as_partitions(tmp_path):
+    folder = made.alibaba(tmp_path / "day=monday", {(0, 0): made.pods({})})
+    assert read(folder).hours.tolist() == [0]
+
+
 def test_a_trace_of_spans_takes_no_scale(tmp_path):
     with pytest.raises(InputError, match="has none"):
         fleet.trace(spot(tmp_path), "spot-2026", utilisation="percent")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.fleet.power import PowerModel
-from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KNOTS
+from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
 from pypsa_aidc.fleet.synthetic.noise import remembering
 from pypsa_aidc.fleet.synthetic.series import Parameters, generator
 from pypsa_aidc.fleet.windows import Floats
@@ -220,18 +220,11 @@ def tables(
                     "cpu_requested": cores / own["cpu_load"],
                     "cpu_used": cores,
                 }
-            ).with_columns(
-                **{
-                    name: pl.lit(getattr(pod, name))
-                    for name in ("cluster", "accelerator", "workload", "priority", "state")
-                }
-            )
+            ).with_columns(**{name: pl.lit(getattr(pod, name)) for name in KEYS[1:]})
         )
     cells = pl.concat(frames).filter(pl.col("gpu_hours") > 0)
-    cells = cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items())
-    return cells.sort("hour", "cluster", "accelerator", "workload", "priority", "state"), _capacity(
-        parameters, cells, hours, parts
-    )
+    cells = cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items()).sort(KEYS)
+    return cells, _capacity(parameters, cells, hours, parts)
 
 
 def _capacity(
@@ -239,33 +232,29 @@ def _capacity(
 ) -> pl.DataFrame:
     """Servers that hold the pods, the unallocated GPUs and all CPU cores, in proportion to the occupied rating."""
     model = PowerModel()
-    names = cells["accelerator"].cast(pl.String)
-    rating = {name: model.rating(name) for name in names.unique()}
+    keys = KEYS[:3]
+    whole = pl.DataFrame(
+        {
+            "hour": hours,
+            "idle": parts["unallocated"] * 1e6 / model.idle_fraction,
+            "all_cores": parts["host_idle"] * 1e6 / model.host_idle,
+        },
+        schema_overrides={"hour": pl.Int32},
+    )
+    rating = pl.col("accelerator").cast(pl.String).replace_strict(dict(model.ratings))
+    occupied = pl.col("gpu_hours") * pl.col("rating")
     table = (
-        cells.group_by("hour", "cluster", "accelerator")
+        # Sorted before anything is summed over the hour: sums must not depend on the order in which groups come out.
+        cells.group_by(keys)
         .agg(pl.col("gpu_hours").sum())
-        .sort("hour", "cluster", "accelerator")
-        .with_columns(rating=pl.col("accelerator").cast(pl.String).replace_strict(rating))
-        .with_columns(
-            share=pl.col("gpu_hours") * pl.col("rating") / (pl.col("gpu_hours") * pl.col("rating")).sum().over("hour")
-        )
-        .join(
-            pl.DataFrame(
-                {
-                    "hour": hours,
-                    "idle": parts["unallocated"] * 1e6 / model.idle_fraction,
-                    "all_cores": parts["host_idle"] * 1e6 / model.host_idle,
-                }
-            ).cast({"hour": pl.Int32}),
-            on="hour",
-            maintain_order="left",
-        )
+        .sort(keys)
+        .with_columns(rating=rating)
+        .with_columns(share=occupied / occupied.sum().over("hour"))
+        .join(whole, on="hour", maintain_order="left")
         .with_columns(
             gpus=pl.col("gpu_hours") + pl.col("share") * pl.col("idle") / pl.col("rating"),
             cores=pl.col("share") * pl.col("all_cores"),
         )
         .with_columns(servers=(pl.col("gpus") / parameters["gpus_per_server"]).ceil())
     )
-    return table.select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items()).sort(
-        "hour", "cluster", "accelerator"
-    )
+    return table.select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items())
