@@ -95,7 +95,9 @@ def trace(
     folder
         Holds the tables as hive partitions ``day=…/hour=…/*.parquet|csv``, or as plain files, as the layout says.
     layout
-        ``"generic"``, ``"alibaba-2026"``, ``"openb-2023"``, ``"spot-2026"``, or a `Layout` of your own.
+        ``"alibaba-2026"``, ``"openb-2023"``, ``"spot-2026"``, ``"generic"``, or a `Layout` of your own. The generic one
+        reads ``pods*`` and, if there are any, ``servers*``: files or folders of files with the columns of `POD_HOURS`
+        and `SERVER_HOURS` in `pypsa_aidc.fleet`.
     utilisation
         Scale of the utilisation column. An hourly trace must declare it; a trace of spans has none.
     out_of_range
