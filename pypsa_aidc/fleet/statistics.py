@@ -226,6 +226,8 @@ def statistics(
 
 def _with_overfull(cells: pl.DataFrame, capacity: pl.DataFrame, audit: Audit) -> Audit:
     """Note hours in which the pods of a cluster and accelerator use more than its servers hold."""
+    if capacity.is_empty():
+        return audit
     keys = list(KEYS[:3])
     used = cells.group_by(keys).agg(pl.col("gpu_hours").sum()).join(capacity, on=keys)
     overfull = used.filter(pl.col("gpu_hours") > pl.col("gpus") * (1 + SLACK)).sort(keys)

@@ -195,9 +195,9 @@ def surface(
     """Dependable power of a portfolio, K_{α,h}(S; q) (Eq. 2 of [2]).
 
     K is per event and unconditional unless a `condition` is given: over start hours drawn from the past, hour means,
-    an untouched baseline. See `pypsa_aidc.fleet.contract` for what a number of calls is worth. K falls with reliability,
-    and with duration in a series without gaps; across gaps, longer windows see other hours, and `Surface.at` keeps to
-    the lower value.
+    an untouched baseline. See `pypsa_aidc.fleet.contract` for what a number of calls is worth. K falls with
+    reliability, and with duration in a series without gaps; across gaps, longer windows see other hours, and
+    `Surface.at` keeps to the lower value.
 
     Parameters
     ----------
