@@ -5,6 +5,7 @@
 ['add', 'audit', 'optimize', 'prices']
 """
 
+from pypsa_aidc import fleet
 from pypsa_aidc.errors import (
     AIDCError,
     AuditError,
@@ -16,6 +17,7 @@ from pypsa_aidc.errors import (
     UnitWarning,
     UnsupportedError,
 )
+from pypsa_aidc.fleet import Contract, Envelope, Surface, contract, envelope, load_envelope, load_surface, surface
 from pypsa_aidc.network import (
     AuditReport,
     Result,
@@ -60,7 +62,9 @@ __all__ = [
     "AuditError",
     "AuditReport",
     "Candidates",
+    "Contract",
     "EfficiencyModel",
+    "Envelope",
     "InfeasibleError",
     "InputError",
     "Job",
@@ -73,6 +77,7 @@ __all__ = [
     "Rules",
     "SpecError",
     "StaleError",
+    "Surface",
     "TrainingLoad",
     "Transformer",
     "UnitWarning",
@@ -81,11 +86,16 @@ __all__ = [
     "audit",
     "check_network",
     "compose",
+    "contract",
+    "envelope",
     "explain",
     "extra_functionality",
+    "fleet",
     "generate_modes",
     "hook",
     "list",
+    "load_envelope",
+    "load_surface",
     "optimize",
     "prices",
     "read_profile",
@@ -93,6 +103,7 @@ __all__ = [
     "refresh",
     "remove",
     "sites",
+    "surface",
     "update",
     "values",
 ]

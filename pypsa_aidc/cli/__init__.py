@@ -8,7 +8,7 @@ import warnings
 import typer
 from rich.console import Console
 
-from pypsa_aidc.cli import dispatch
+from pypsa_aidc.cli import dispatch, fleet, surface
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 EXIT_REFUSED = 1
@@ -22,11 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(dispatch.dispatch)
-
-
-@app.callback()
-def _verbs() -> None:
-    """Keep `dispatch` a verb while it is the only one."""
+app.command("fleet")(fleet.fleet_verb)
+app.command("surface")(surface.surface_verb)
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ class TestInfeasible:
         with pytest.raises(aidc.InfeasibleError) as caught:
             aidc.optimize(n, **QUIET)
         text = str(caught.value)
-        # 1 MW of base load and 2 MW of the slow mode behind a PUE of 1.25 take 3.75 MW: 0.75 MW, or 0.6 MW of IT, short.
+        # 1 MW of base load and 2 MW of the slow mode behind a PUE of 1.25 take 3.75 MW: 0.75 MW, or 0.6 of IT, short.
         assert "works alone, but not in this network. It would be feasible if these gave way: Bus-nodal_balance" in text
         assert "dc IT by 0.6" in text
 

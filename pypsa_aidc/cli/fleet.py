@@ -1,0 +1,144 @@
+"""The verb `fleet`: a trace folder in, statistics and envelope out, with the tables and figures of load and layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from pypsa_aidc import fleet, fleet_plots
+from pypsa_aidc.errors import InputError
+from pypsa_aidc.fleet.scaling import UNITS
+
+SCHEDULER_FROM = 110 * 24
+"""Hour from which the published trace joins executions completely (Sec. 2.1 of [2], arXiv 2609.05406)."""
+
+
+def console() -> Console:
+    """Where tables go; wide enough for them where the output is no terminal."""
+    shown = Console()
+    return shown if shown.is_terminal else Console(width=160)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where tables and figures go; what is made of the synthetic fleet says so in its name and on its face."""
+
+    folder: Path
+    synthetic: bool
+
+    def path(self, name: str) -> Path:
+        """File for a result."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / (f"synthetic_{name}" if self.synthetic else name)
+
+    def table(self, name: str, frame: pd.DataFrame, title: str) -> None:
+        """Print a table and write it as CSV."""
+        plain = frame.reset_index() if frame.index.name or isinstance(frame.index, pd.MultiIndex) else frame
+        shown = Table(title=f"{title} (synthetic fleet)" if self.synthetic else title, title_justify="left")
+        for column in plain.columns:
+            shown.add_column(str(column), justify="left" if plain[column].dtype.kind in "OTU" else "right")
+        for row in plain.itertuples(index=False):
+            shown.add_row(*(format(value, ".4g") if isinstance(value, float) else str(value) for value in row))
+        console().print(shown)
+        plain.assign(data="synthetic fleet" if self.synthetic else "trace").to_csv(
+            self.path(f"{name}.csv"), index=False
+        )
+
+    def figure(self, name: str, figure: Figure) -> None:
+        """Write a figure as PNG."""
+        figure.savefig(self.path(f"{name}.png"), dpi=150)
+
+
+def fleet_verb(
+    trace: Annotated[Path | None, typer.Argument(help="Folder of a trace; the synthetic fleet if left out.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("fleet-results"),
+    layout: Annotated[str, typer.Option(help="Layout of the trace: " + ", ".join(fleet.LAYOUTS))] = "alibaba-2026",
+    utilisation: Annotated[str | None, typer.Option(help="Scale of utilisation: percent, fraction or absent.")] = None,
+    mapping: Annotated[str, typer.Option(help="Which work is eligible: conservative, central, liberal.")] = "central",
+    rating: Annotated[float | None, typer.Option(help="Rating of accelerators that are not listed, W.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Folder that keeps partition results, to resume.")] = None,
+    max_rejected: Annotated[float, typer.Option(help="Largest share of faulty rows that is only counted.")] = 0.01,
+    draws: Annotated[int, typer.Option(help="Draws of the power model.")] = 300,
+    seed: Annotated[int, typer.Option(help="Seed of draws and bootstraps.")] = 0,
+    figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+) -> None:
+    """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
+    if trace is None:
+        made = fleet.synthetic()
+        statistics = made.statistics
+        execution: fleet.Execution | None = made.execution
+    else:
+        found = fleet.trace(trace, layout, utilisation=utilisation)  # type: ignore[arg-type]
+        statistics = fleet.statistics(found, keep=keep, max_rejected=max_rejected)
+        has_summary = found.layout.kind == "hourly" and bool(found.summary)
+        execution = fleet.execution(found, keep=keep) if has_summary else None
+    report = Report(out, statistics.synthetic)
+    console().print(str(statistics.audit), highlight=False)
+    central = fleet.PowerModel(other_rating=rating)
+    envelope = fleet.envelope(statistics, mapping, central)  # type: ignore[arg-type]
+    envelope.save(report.path("envelope.nc"))
+    ensemble = fleet.ensemble(statistics, fleet.power_draws(draws, seed, central))
+    if len(statistics.audit.to_frame()):
+        report.table("audit", statistics.audit.to_frame(), "What was read")
+    report.table("accounting", fleet.accounting(envelope, ensemble), "Boundaries, mean MW (Table 1)")
+    report.table("load_shape", fleet.load_shape(ensemble.band().sel(quantile=0.5)).to_frame(), "Load, median of draws")
+    shares = (envelope.layers().sum("hour") / float(envelope.workload.sum())).to_series().to_frame("share")
+    report.table("layers", shares, "Shares of workload energy")
+    if figures:
+        report.figure("figure_01_load", fleet_plots.plot_load(ensemble))
+        report.figure("figure_03_boundary", fleet_plots.plot_boundary(envelope))
+        report.figure("figure_07_components", fleet_plots.plot_components(envelope))
+        report.figure("figure_12_layers", fleet_plots.plot_layers(envelope))
+    _aggregation(statistics, report, seed, figures)
+    if execution is not None:
+        _scheduler(statistics, execution, report, figures)
+
+
+def _aggregation(statistics: fleet.Statistics, report: Report, seed: int, figures: bool) -> None:
+    """Tables and figures 2, 8 and 9, where the fleet has enough clusters of enough size."""
+    try:
+        scalings = {kind: fleet.fluctuation_scaling(statistics, kind, seed=seed) for kind in UNITS}
+        attribution = fleet.attribution(statistics, seed=seed)
+        composition = fleet.variability_by_training(statistics, seed=seed)
+    except InputError as error:
+        console().print(f"no aggregation diagnostics: {error}", highlight=False)
+        return
+    table = pd.DataFrame(
+        {kind: (s.exponent, *s.interval, s.r_squared, len(s.units)) for kind, s in scalings.items()},
+        index=["exponent", "p5", "p95", "r_squared", "units"],
+    ).T
+    report.table("scaling", table.rename_axis("units of"), "Fluctuation scaling σ ∝ μ^β")
+    levels = {name: (s.median, *s.interval) for name, s in fleet.synchrony(statistics).items()}
+    frame = pd.DataFrame.from_dict(levels, orient="index", columns=["ratio", "p5", "p95"]).rename_axis("level")
+    report.table("synchrony", frame, "Synchrony, median over parents")
+    removed = pd.DataFrame({"ratio": attribution.ratios, "excess_removed": attribution.removed}).rename_axis("residual")
+    report.table("attribution", removed, f"Synchrony of {len(attribution.clusters)} clusters of steady capacity")
+    if figures:
+        report.figure("figure_02_aggregation", fleet_plots.plot_attribution(scalings, attribution, report.synthetic))
+        report.figure("figure_08_composition", fleet_plots.plot_composition(composition, report.synthetic))
+        if len(attribution.plateaus):
+            report.figure("figure_09_plateaus", fleet_plots.plot_plateaus(attribution, report.synthetic))
+
+
+def _scheduler(statistics: fleet.Statistics, execution: fleet.Execution, report: Report, figures: bool) -> None:
+    """Tables and figures 10 and 11, from the day on which executions are joined completely."""
+    spans = execution.matched
+    power = fleet.span_power(spans, statistics)
+    first = max(int(statistics.hours[0]), min(SCHEDULER_FROM, int(statistics.hours[-1])))
+    hours = (first, int(statistics.hours[-1]) + 1)
+    displacement = fleet.displacement(spans, power, hours, report.synthetic)
+    backlog = fleet.backlog(spans, power, hours, synthetic=report.synthetic)
+    figures_of = pd.DataFrame({"value": displacement.figures()}).rename_axis("quantity")
+    report.table("displacement", figures_of, "What the scheduler displaced, MW and MWh")
+    report.table("backlog", backlog.figures(), "Newly deferrable arrivals, MW")
+    if figures:
+        delays = fleet.delay_distribution(spans)
+        report.figure("figure_10_displacement", fleet_plots.plot_displacement(displacement, delays))
+        report.figure("figure_11_backlog", fleet_plots.plot_backlog(backlog))

@@ -1,0 +1,91 @@
+"""The verb `surface`: an envelope in, the surface K out, with the tables and figures of dependable power."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from pypsa_aidc import fleet, fleet_plots
+from pypsa_aidc.cli.fleet import Report, console
+from pypsa_aidc.fleet.backtest import WEEK
+from pypsa_aidc.fleet.portfolio import ENUMERABLE
+
+
+def surface_verb(
+    envelope: Annotated[Path | None, typer.Argument(help="envelope.nc; the synthetic fleet if left out.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("fleet-results"),
+    portfolio: Annotated[str, typer.Option(help="supported, all, or names with commas.")] = "supported",
+    boundary: Annotated[str, typer.Option(help="idle-retained, attributed or node-sleep.")] = "idle-retained",
+    q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of shifts and bootstraps.")] = 0,
+    figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+) -> None:
+    """Measure dependable power: surface.nc, tables 2, 3 and 6, terms, and figures 4 and 13–16."""
+    fleet_envelope = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
+    report = Report(out, fleet_envelope.synthetic)
+    names = None if portfolio == "all" else fleet_envelope.portfolio(_named(portfolio))
+    common = {"portfolio": names, "boundary": boundary}
+    surfaces = {
+        method: fleet.surface(fleet_envelope, q=q, method=method, **common)  # type: ignore[arg-type]
+        for method in ("sup", "linear")
+    }
+    surfaces["sup"].save(report.path("surface.nc"))
+    for method, surface in surfaces.items():
+        grid = pd.DataFrame(surface.K.to_pandas()).assign(windows=surface.data["windows"].to_series())
+        grid.columns = [str(name) for name in grid.columns]
+        report.table(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
+    if not any(surfaces["sup"].windows[h] for h in (4,)):
+        console().print("no window of 4 h: no counterfactuals, terms or tests", highlight=False)
+        return
+    counterfactuals = fleet.counterfactuals(fleet_envelope, seed=seed, method="linear", **common)  # type: ignore[arg-type]
+    required = pd.DataFrame(counterfactuals.required_share.to_pandas())
+    required.columns = [str(name) for name in required.columns]
+    report.table("required_share", required, "Share that reproduces K, over the mean share (Table 2)")
+    report.table("scalar_errors", counterfactuals.table(), "K at 95 % and ratios to it (Table 3)")
+    report.table("representations", fleet.representations(fleet_envelope, method="linear"), "Representations (Table 6)")
+    terms = fleet.contract(fleet_envelope, 4, 0.95, q=q, **common)  # type: ignore[arg-type]
+    report.table("terms", terms.to_frame(), "Terms of a four-hour product")
+    eras = fleet.eras(fleet_envelope, **common)  # type: ignore[arg-type]
+    report.table("eras", eras, "Four-hour K at 95 % by era")
+    tests = None
+    if fleet_envelope.data.sizes["hour"] >= 12 * WEEK:
+        tests = [
+            fleet.backtest(fleet_envelope, normalised=kind, **common)  # type: ignore[arg-type]
+            for kind in (False, True)
+        ]
+        report.table("backtest", tests[0].summary, "Rolling origin, absolute MW, target 95 %")
+        report.table("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
+    if figures:
+        _figures(fleet_envelope, surfaces["sup"], counterfactuals, eras, tests, report, names, seed)
+
+
+def _named(portfolio: str) -> str | list[str]:
+    return portfolio if portfolio == "supported" else portfolio.split(",")
+
+
+def _figures(
+    envelope: fleet.Envelope,
+    surface: fleet.Surface,
+    counterfactuals: fleet.Counterfactuals,
+    eras: pd.DataFrame,
+    tests: list[fleet.Backtest] | None,
+    report: Report,
+    names: tuple[str, ...] | None,
+    seed: int,
+) -> None:
+    """Figures 4 and 13–16."""
+    count = len(envelope.portfolio(names))
+    portfolios = independent = None
+    if count > 1:
+        samples = None if count <= ENUMERABLE else 200
+        portfolios = fleet.portfolios(envelope, portfolio=names, samples=samples, seed=seed)
+        independent = fleet.independent_curve(portfolios, envelope, seed=seed)["firmness"]
+    report.figure("figure_04_availability", fleet_plots.plot_counterfactuals(counterfactuals, portfolios, independent))
+    report.figure("figure_13_firmness", fleet_plots.plot_eras(surface, eras))
+    report.figure("figure_14_realised", fleet_plots.plot_realised(surface))
+    if tests is not None:
+        report.figure("figure_15_backtest", fleet_plots.plot_backtest(*tests))
+    report.figure("figure_16_net_energy", fleet_plots.plot_net_energy(synthetic=report.synthetic))

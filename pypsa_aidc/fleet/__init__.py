@@ -1,0 +1,137 @@
+"""From a GPU fleet's trace to hourly power, an envelope of what can be let go, and the dependable part of it.
+
+The chain is `trace` → `statistics` → `envelope` → `surface`; `synthetic` starts it without a trace. Power is MW, energy
+MWh, time h. Docstrings cite [2]: M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406.
+"""
+
+from pypsa_aidc.fleet.anchors import (
+    compare_anchors,
+    duty_cycle_error,
+    jensen_bound,
+    read_power_distribution,
+    subhour_minima,
+)
+from pypsa_aidc.fleet.audit import Audit, EraWarning
+from pypsa_aidc.fleet.backtest import Backtest, backtest
+from pypsa_aidc.fleet.condition import Condition
+from pypsa_aidc.fleet.contract import Contract, contract, net_energy_ratio
+from pypsa_aidc.fleet.counterfactual import Counterfactuals, counterfactuals, independent, representations, shuffled
+from pypsa_aidc.fleet.envelope import Envelope, envelope, envelope_from_frame, load_envelope
+from pypsa_aidc.fleet.eras import eras
+from pypsa_aidc.fleet.execution import Execution, execution
+from pypsa_aidc.fleet.load import LoadShape, accounting, autocorrelation, composition, load_shape
+from pypsa_aidc.fleet.montecarlo import Ensemble, ensemble, relief_draws
+from pypsa_aidc.fleet.portfolio import Portfolios, independent_curve, portfolios
+from pypsa_aidc.fleet.power import (
+    ANCHORED,
+    LINEAR,
+    MEASURED_LOW,
+    MEASURED_MID,
+    RATINGS,
+    PowerModel,
+    PowerRanges,
+    power_draws,
+)
+from pypsa_aidc.fleet.scaling import Composition, Scaling, fluctuation_scaling, unit_power, variability_by_training
+from pypsa_aidc.fleet.scheduler import (
+    Backlog,
+    Displacement,
+    backlog,
+    delay_distribution,
+    displacement,
+    power_per_gpu,
+    span_power,
+)
+from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, LAYOUTS, POD_HOURS, SERVER_HOURS, SPAN_TYPES, Layout
+from pypsa_aidc.fleet.spans import inventory, job_spans
+from pypsa_aidc.fleet.statistics import Statistics, load_statistics, statistics
+from pypsa_aidc.fleet.surface import Surface, load_surface, shaped, surface
+from pypsa_aidc.fleet.synchrony import Attribution, Synchrony, attribution, synchrony
+from pypsa_aidc.fleet.synthetic import SyntheticFleet, synthetic
+from pypsa_aidc.fleet.trace import Trace, trace
+from pypsa_aidc.fleet.uncertainty import Bootstrap, bootstrap
+
+__all__ = [
+    "ANCHORED",
+    "CAPACITY_TYPES",
+    "CELL_TYPES",
+    "LAYOUTS",
+    "LINEAR",
+    "MEASURED_LOW",
+    "MEASURED_MID",
+    "POD_HOURS",
+    "RATINGS",
+    "SERVER_HOURS",
+    "SPAN_TYPES",
+    "Attribution",
+    "Audit",
+    "Backlog",
+    "Backtest",
+    "Bootstrap",
+    "Composition",
+    "Condition",
+    "Contract",
+    "Counterfactuals",
+    "Displacement",
+    "Ensemble",
+    "Envelope",
+    "EraWarning",
+    "Execution",
+    "Layout",
+    "LoadShape",
+    "Portfolios",
+    "PowerModel",
+    "PowerRanges",
+    "Scaling",
+    "Statistics",
+    "Surface",
+    "Synchrony",
+    "SyntheticFleet",
+    "Trace",
+    "accounting",
+    "attribution",
+    "autocorrelation",
+    "backlog",
+    "backtest",
+    "bootstrap",
+    "compare_anchors",
+    "composition",
+    "contract",
+    "counterfactuals",
+    "delay_distribution",
+    "displacement",
+    "duty_cycle_error",
+    "ensemble",
+    "envelope",
+    "envelope_from_frame",
+    "eras",
+    "execution",
+    "fluctuation_scaling",
+    "independent",
+    "independent_curve",
+    "inventory",
+    "jensen_bound",
+    "job_spans",
+    "load_envelope",
+    "load_shape",
+    "load_statistics",
+    "load_surface",
+    "net_energy_ratio",
+    "portfolios",
+    "power_draws",
+    "power_per_gpu",
+    "read_power_distribution",
+    "relief_draws",
+    "representations",
+    "shaped",
+    "shuffled",
+    "span_power",
+    "statistics",
+    "subhour_minima",
+    "surface",
+    "synchrony",
+    "synthetic",
+    "trace",
+    "unit_power",
+    "variability_by_training",
+]

@@ -1,0 +1,267 @@
+"""What can be signed: an offer in megawatts, how often it may be called, what it costs in energy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+import pandas as pd
+
+from pypsa_aidc.errors import Faults
+from pypsa_aidc.fleet.envelope import Envelope, Portfolio
+from pypsa_aidc.fleet.layers import Boundary
+from pypsa_aidc.fleet.surface import surface
+from pypsa_aidc.fleet.windows import Method
+
+WEEK = 168
+
+
+def net_energy_ratio(duration: float, rebound: float = 1.0, checkpoint: float = 1.0) -> float:
+    """Net over gross curtailed energy of a call: 1 − ρ·[1 + T/(2h)] (App. D of [2]).
+
+    Parameters
+    ----------
+    duration
+        h of the call, above 0.
+    rebound
+        Share ρ of the curtailed energy that is drawn later, at least 0.
+    checkpoint
+        Checkpoint interval T, h, at least 0; half of it is lost and done again.
+
+    Examples
+    --------
+    >>> net_energy_ratio(4)
+    -0.125
+    """
+    return 1 - rebound * (1 + checkpoint / (2 * duration))
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Terms of a dependable relief product (Secs 3.6 and App. D of [2]).
+
+    Attributes
+    ----------
+    power
+        Historical K at full realisation, MW at the workload; at least 0.
+    duration
+        h of a call; whole, at least 1.
+    reliability
+        Of a single call, in (0, 1]; unconditional, per event.
+    noneligible
+        Mean power of floor and shift layer, MW, that absorbs the rebound; above 0.
+    q
+        Fraction that a field trial has shown to be realised, 0 … 1.
+    derating
+        Factor from a backtest, above 0.
+    rebound
+        Share ρ of the curtailed energy drawn later, at least 0.
+    checkpoint
+        Checkpoint interval, h, at least 0.
+    recovery_share
+        Share of `noneligible` by which the load may rise to recover, in (0, 1].
+    pue
+        Facility over IT power, at least 1.
+    recalibrate_after
+        Weeks after which K must be estimated anew, above 0; a backtest tests no further than its test weeks.
+    signed
+        Day from which `recalibrate_after` counts; None if not signed.
+    portfolio
+        The clusters.
+    source
+        Where K comes from.
+    synthetic
+        Whether K comes from the synthetic fleet.
+
+    Raises
+    ------
+    InputError
+        A term outside its range.
+
+    Examples
+    --------
+    >>> terms = Contract(power=2.3199, duration=4, reliability=0.95, noneligible=23.264)
+    >>> round(terms.rebound_energy, 2), round(terms.recovery_time, 2), round(terms.calls_per_week, 1)
+    (10.44, 4.49, 19.8)
+    >>> round(terms.all_delivered(5), 2)
+    0.75
+    """
+
+    power: float
+    duration: int
+    reliability: float
+    noneligible: float
+    q: float = 1.0
+    derating: float = 1.0
+    rebound: float = 1.0
+    checkpoint: float = 1.0
+    recovery_share: float = 0.1
+    pue: float = 1.2
+    recalibrate_after: float = 4.0
+    signed: date | None = None
+    portfolio: tuple[str, ...] = field(default=(), repr=False)
+    source: str = ""
+    synthetic: bool = False
+
+    def __post_init__(self) -> None:
+        faults = Faults("Contract")
+        faults.number("power", self.power, at_least=0)
+        faults.number("duration", self.duration, at_least=1, integer=True)
+        faults.number("reliability", self.reliability, above=0, at_most=1)
+        faults.number("noneligible", self.noneligible, above=0)
+        faults.number("q", self.q, at_least=0, at_most=1)
+        faults.number("derating", self.derating, above=0)
+        faults.number("rebound", self.rebound, at_least=0)
+        faults.number("checkpoint", self.checkpoint, at_least=0)
+        faults.number("recovery_share", self.recovery_share, above=0, at_most=1)
+        faults.number("pue", self.pue, at_least=1)
+        faults.number("recalibrate_after", self.recalibrate_after, above=0)
+        faults.raise_any()
+
+    @property
+    def offer(self) -> float:
+        """MW at the workload: q·derating·K; the same at the meter if cooling does not follow (marginal response)."""
+        return self.q * self.derating * self.power
+
+    @property
+    def offer_average(self) -> float:
+        """MW at the meter if cooling follows in proportion (average PUE)."""
+        return self.pue * self.offer
+
+    @property
+    def net_energy(self) -> float:
+        """Net over gross curtailed energy of a call; below 0 if a call costs energy."""
+        return net_energy_ratio(self.duration, self.rebound, self.checkpoint)
+
+    @property
+    def rebound_energy(self) -> float:
+        """MWh drawn after a call: ρ·offer·(h + T/2)."""
+        return self.rebound * self.offer * (self.duration + self.checkpoint / 2)
+
+    @property
+    def recovery_time(self) -> float:
+        """Hours until the rebound is absorbed at `recovery_share` of `noneligible`."""
+        return self.rebound_energy / (self.recovery_share * self.noneligible)
+
+    @property
+    def spacing(self) -> float:
+        """Hours from the start of a call to the earliest start of the next one."""
+        return self.duration + self.recovery_time
+
+    @property
+    def calls_per_week(self) -> float:
+        """Most calls a week that the spacing leaves room for."""
+        return WEEK / self.spacing
+
+    @property
+    def recalibration(self) -> date | None:
+        """Day on which the terms lapse unless K is estimated anew; None if not signed."""
+        return None if self.signed is None else self.signed + timedelta(weeks=self.recalibrate_after)
+
+    def all_delivered(self, calls: int) -> float:
+        """Probability, at least, that all of `calls` calls are met: 1 − N·(1 − α), whatever their dependence.
+
+        Raises
+        ------
+        InputError
+            A count that is no whole number of at least 0.
+        """
+        faults = Faults("Contract")
+        faults.number("calls", calls, at_least=0, integer=True)
+        faults.raise_any()
+        return max(0.0, 1 - calls * (1 - self.reliability))
+
+    def required_q(self, offer: float) -> float:
+        """Smallest realised fraction at which `offer` MW can be promised; above 1 if it never can."""
+        faults = Faults("Contract")
+        faults.number("offer", offer, above=0)
+        faults.raise_any()
+        full = self.derating * self.power
+        return offer / full if full else float("inf")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Columns `term`, `value`, `unit`."""
+        rows: list[tuple[str, object, str]] = [
+            ("offer at the workload, and at the meter if cooling does not follow", self.offer, "MW"),
+            ("offer at the meter if cooling follows in proportion", self.offer_average, "MW"),
+            ("duration of a call", self.duration, "h"),
+            ("reliability of a single call", self.reliability, "1"),
+            ("reliability of ten calls, at least", self.all_delivered(10), "1"),
+            ("realised fraction q", self.q, "1"),
+            ("derating", self.derating, "1"),
+            ("clusters", len(self.portfolio), "1"),
+            ("net over gross curtailed energy", self.net_energy, "1"),
+            ("rebound of a call", self.rebound_energy, "MWh"),
+            ("recovery", self.recovery_time, "h"),
+            ("from call to call", self.spacing, "h"),
+            ("calls a week, at most", self.calls_per_week, "1"),
+            ("recalibration", self.recalibration or f"after {self.recalibrate_after:g} weeks", ""),
+        ]
+        return pd.DataFrame(rows, columns=["term", "value", "unit"])
+
+    def term_sheet(self) -> str:
+        """Terms as text for a person."""
+        head = f"Dependable relief{' (synthetic fleet)' if self.synthetic else ''}: {self.source}"
+        lines = [
+            f"  {term:<68} {format(value, '.4g') if isinstance(value, float) else str(value):>12} {unit}".rstrip()
+            for term, value, unit in self.to_frame().itertuples(index=False)
+        ]
+        return "\n".join([head, *lines])
+
+
+def contract(
+    envelope: Envelope,
+    duration: int = 4,
+    reliability: float = 0.95,
+    *,
+    portfolio: Portfolio = None,
+    boundary: Boundary = "idle-retained",
+    method: Method = "sup",
+    q: float = 1.0,
+    derating: float = 1.0,
+    rebound: float = 1.0,
+    checkpoint: float = 1.0,
+    recovery_share: float = 0.1,
+    recalibrate_after: float = 4.0,
+    signed: date | None = None,
+) -> Contract:
+    """Terms that the history of a fleet supports.
+
+    Parameters
+    ----------
+    envelope, portfolio, boundary, method
+        As for `pypsa_aidc.fleet.surface`.
+    duration, reliability
+        The product.
+    q, derating, rebound, checkpoint, recovery_share, recalibrate_after, signed
+        See `Contract`.
+
+    Returns
+    -------
+    Contract
+
+    Raises
+    ------
+    InputError
+        A term outside its range, or no window of that duration.
+    """
+    K = surface(envelope, (duration,), (reliability,), portfolio=portfolio, boundary=boundary, method=method)
+    names = envelope.portfolio(portfolio)
+    rest = envelope.data["power"].sel(cluster=list(names), layer=["floor", "shift"])
+    return Contract(
+        power=K.at(duration, reliability),
+        duration=duration,
+        reliability=reliability,
+        noneligible=float(rest.sum(("cluster", "layer"), skipna=False).mean()),
+        q=q,
+        derating=derating,
+        rebound=rebound,
+        checkpoint=checkpoint,
+        recovery_share=recovery_share,
+        pue=envelope.pue,
+        recalibrate_after=recalibrate_after,
+        signed=signed,
+        portfolio=names,
+        source=str(envelope.data.attrs["source"]),
+        synthetic=envelope.synthetic,
+    )

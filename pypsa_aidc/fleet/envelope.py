@@ -1,0 +1,369 @@
+"""The hourly envelope: workload power by cluster and layer, what of it can be let go, and the facility around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import xarray as xr
+
+from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
+from pypsa_aidc.fleet.power import PowerModel, cell_power
+from pypsa_aidc.fleet.statistics import Statistics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Portfolio = str | Sequence[str] | None
+
+SUPPORT = 0.02
+"""Mean idle-retained eligible power, MW, below which [2] leaves a cluster out of the portfolio (Sec. 2.4)."""
+
+VARIABLES = {
+    "power": (("hour", "cluster", "layer"), "workload power attributed to the layer"),
+    "active": (("hour", "cluster", "layer"), "its part above the idle draw of allocated GPUs"),
+    "host_active": (("hour", "cluster", "layer"), "CPU power of its pods above the idle draw of the host"),
+    "host_idle": (("hour", "cluster"), "idle draw of all CPU cores"),
+    "unallocated": (("hour", "cluster"), "idle draw of GPUs that no pod holds"),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Envelope:
+    """Hourly power of a fleet by cluster and workload layer (Sec. 2.3 of [2]).
+
+    Attributes
+    ----------
+    data : xarray.Dataset
+        `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
+        NaN in missing hours. Attributes `pue`, `mapping`, `source`, `synthetic` (0 or 1).
+
+    Raises
+    ------
+    InputError
+        Missing variables, an hour axis with holes, repeated clusters, negative power, active above total, PUE below 1.
+    """
+
+    data: xr.Dataset
+
+    def __post_init__(self) -> None:
+        faults = Faults("Envelope")
+        for name, (dims, _) in VARIABLES.items():
+            present = name in self.data and self.data[name].dims == dims
+            faults.require(present, "data", sorted(map(str, self.data.data_vars)), f"'{name}' over {' × '.join(dims)}")
+        faults.number("attrs['pue']", self.data.attrs.get("pue"), at_least=1)
+        faults.require(
+            "source" in self.data.attrs, "attrs", list(self.data.attrs), "'source': where the data come from"
+        )
+        faults.raise_any()
+        faults.require(self.data.sizes["hour"] > 0, "hour", 0, "at least one hour")
+        faults.require(self.data.sizes["cluster"] > 0, "cluster", 0, "at least one cluster")
+        layers = tuple(self.data["layer"].to_numpy())
+        faults.require(layers == LAYERS, "layer", layers, f"{LAYERS}")
+        steps = np.diff(self.data["hour"].to_numpy())
+        faults.require(bool((steps == 1).all()), "hour", "an axis with holes or repetitions", "consecutive hours")
+        names = pd.Index(self.data["cluster"].to_numpy())
+        faults.require(names.is_unique, "cluster", names[names.duplicated()].tolist(), "each name once")
+        valid = ~np.isnan(self.data["power"].to_numpy()).any(axis=(1, 2))
+        for name, (_, _meaning) in VARIABLES.items():
+            values = self.data[name].to_numpy()
+            gaps = np.isnan(values).reshape(len(values), -1)
+            one_gap = bool((gaps.all(axis=1) == ~valid).all() and (gaps.any(axis=1) == ~valid).all())
+            faults.require(one_gap, name, "NaN in some clusters only", "NaN in all clusters of a missing hour")
+            faults.require(not (values < 0).any(), name, float(np.nanmin(values, initial=0)), "MW of at least 0")
+            faults.require(not np.isinf(values).any(), name, "inf", "finite MW")
+        excess = float(np.nanmax((self.data["active"] - self.data["power"]).to_numpy(), initial=0))
+        faults.require(excess <= 1e-9, "active", f"{excess:g} MW above power", "at most the power of the layer")
+        faults.raise_any()
+
+    def __repr__(self) -> str:
+        size = f"{self.valid.sum():,} of {self.data.sizes['hour']:,} hours, {self.data.sizes['cluster']} clusters"
+        means = {"workload": self.workload, "facility": self.facility, "eligible": self.relief().sum("cluster")}
+        power = ", ".join(f"{name} {float(series[self.valid].mean()):.4g} MW" for name, series in means.items())
+        word = "synthetic, " if self.synthetic else ""
+        return f"Envelope({word}{size}, {power} idle-retained, {self.data.attrs['source']})"
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the numbers come from the synthetic fleet."""
+        return bool(self.data.attrs.get("synthetic", 0))
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Names of the clusters."""
+        return tuple(map(str, self.data["cluster"].to_numpy()))
+
+    @property
+    def pue(self) -> float:
+        """Facility over IT power."""
+        return float(self.data.attrs["pue"])
+
+    @property
+    def valid(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether an hour is there; shape (hours,)."""
+        return np.asarray(~np.isnan(self.data["power"].to_numpy()[:, 0, 0]))
+
+    @property
+    def workload(self) -> xr.DataArray:
+        """Power of allocated GPUs, MW; dimension hour."""
+        return self.data["power"].sum(("cluster", "layer"), skipna=False).rename("workload")
+
+    @property
+    def it(self) -> xr.DataArray:
+        """Workload, host and unallocated GPUs, MW; dimension hour."""
+        host = self.data["host_idle"] + self.data["host_active"].sum("layer", skipna=False)
+        return (self.workload + (host + self.data["unallocated"]).sum("cluster", skipna=False)).rename("it")
+
+    @property
+    def facility(self) -> xr.DataArray:
+        """IT power times PUE, MW; dimension hour."""
+        return (self.pue * self.it).rename("facility")
+
+    def layers(self) -> xr.DataArray:
+        """Fleet power by layer, MW; dimensions hour × layer."""
+        return self.data["power"].sum("cluster", skipna=False)
+
+    def portfolio(self, portfolio: Portfolio = None) -> tuple[str, ...]:
+        """Clusters of a portfolio: all (None), those that carry at least 0.02 MW (``"supported"``), or those named.
+
+        Raises
+        ------
+        InputError
+            Unknown or repeated names, or an empty portfolio.
+        """
+        if portfolio is None:
+            return self.clusters
+        if isinstance(portfolio, str) and portfolio == "supported":
+            means = self.data["active"].sel(layer="eligible").mean("hour")
+            chosen: tuple[str, ...] = tuple(map(str, means["cluster"].to_numpy()[means.to_numpy() >= SUPPORT]))
+        else:
+            chosen = (portfolio,) if isinstance(portfolio, str) else tuple(portfolio)
+        faults = Faults("Portfolio")
+        unknown = sorted(set(chosen) - set(self.clusters))
+        faults.require(not unknown, "portfolio", unknown, f"names among {', '.join(self.clusters)}, or 'supported'")
+        faults.require(len(set(chosen)) == len(chosen), "portfolio", list(chosen), "each cluster once")
+        faults.require(len(chosen) > 0, "portfolio", list(chosen), "at least one cluster")
+        faults.raise_any()
+        return chosen
+
+    def relief(
+        self,
+        portfolio: Portfolio = None,
+        boundary: Boundary = "idle-retained",
+        response: Response = "marginal",
+    ) -> xr.DataArray:
+        """Power that goes away when all eligible work is preempted (Sec. 2.3 of [2]).
+
+        Parameters
+        ----------
+        portfolio
+            See `portfolio`.
+        boundary
+            ``"idle-retained"``: the GPU stays on and draws its idle power. ``"attributed"`` and ``"node-sleep"``: all
+            power of the pod goes, which needs the node to sleep or the GPU to be handed on at once.
+        response
+            ``"marginal"``: one workload megawatt is one at the meter. ``"average"``: times PUE.
+
+        Returns
+        -------
+        xarray.DataArray
+            hour × cluster, MW; NaN in missing hours.
+        """
+        faults = Faults("Relief")
+        faults.require(boundary in get_args(Boundary), "boundary", boundary, f"one of {', '.join(get_args(Boundary))}")
+        faults.require(response in get_args(Response), "response", response, f"one of {', '.join(get_args(Response))}")
+        faults.raise_any()
+        variable = self.data["active" if boundary == "idle-retained" else "power"]
+        chosen = variable.sel(layer="eligible", cluster=list(self.portfolio(portfolio)), drop=True)
+        factor = self.pue if response == "average" else 1.0
+        attrs = {"units": "MW", "boundary": boundary, "response": response}
+        return (factor * chosen).rename("relief").assign_attrs(attrs)
+
+    def peak(self, window: int = 168, least: int = 24) -> xr.DataArray:
+        """Empirical peak: highest facility power of the trailing `window` hours, MW (App. E of [2]).
+
+        Missing hours count as absent; until `least` hours are there, the first known peak stands in.
+        """
+        trailing = self.facility.to_series().rolling(window, min_periods=least).max()
+        return trailing.bfill().to_xarray().rename("peak").assign_attrs(units="MW", window=window)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Long table: `hour`, `cluster`, `layer`, `power`, `active`, `host_active`, MW."""
+        return self.data[["power", "active", "host_active"]].to_dataframe().reset_index()
+
+    def plot(self) -> Figure:
+        """Draw the layers over time (Fig. 12 of [2])."""
+        from pypsa_aidc.fleet_plots import plot_layers
+
+        return plot_layers(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write netCDF."""
+        self.data.to_netcdf(path)
+
+
+def load_envelope(path: str | Path) -> Envelope:
+    """Read what `Envelope.save` wrote.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is no envelope.
+    """
+    try:
+        with xr.open_dataset(path) as data:
+            return Envelope(data.load())
+    except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, InputError):
+            raise
+        faults = Faults(f"Envelope in '{path}'")
+        faults.add("file", str(error).splitlines()[0], "netCDF written by Envelope.save")
+        raise InputError(faults.subject, tuple(faults)) from error
+
+
+def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerModel | None = None) -> Envelope:
+    """Hourly power by cluster and layer from the sufficient statistics of a trace (Eq. 1 and Sec. 2.3 of [2]).
+
+    Parameters
+    ----------
+    statistics
+        From `pypsa_aidc.fleet.statistics` or the synthetic fleet.
+    mapping
+        Which work counts as eligible: ``"conservative"``, ``"central"`` or ``"liberal"``.
+    model
+        Power model; the central one of Table 4 of [2] if None.
+
+    Returns
+    -------
+    Envelope
+
+    Raises
+    ------
+    InputError
+        An unknown mapping, or an accelerator without rating.
+    """
+    power_model = model or PowerModel()
+    hours, valid = statistics.hours, statistics.valid
+    clusters = sorted(statistics.cells["cluster"].cast(pl.String).unique().to_list())
+    cells = statistics.cells.with_columns(
+        layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
+        pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
+    )
+    standing, active = cell_power(cells, power_model)
+    running = (cells["state"].cast(pl.String) == "active").to_numpy()
+    host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
+    place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()
+    index = place * len(LAYERS) + cells["layer_code"].to_numpy()
+    shape = (hours.size, len(clusters), len(LAYERS))
+
+    def by_layer(values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+        total = np.bincount(index, values, int(np.prod(shape))).reshape(shape)
+        total[~valid] = np.nan
+        return ("hour", "cluster", "layer"), total, {"units": "MW"}
+
+    data = {"power": by_layer(standing + active), "active": by_layer(active), "host_active": by_layer(host)}
+    for name, values in _capacity(statistics, clusters, power_model).items():
+        values[~valid] = np.nan
+        data[name] = (("hour", "cluster"), values, {"units": "MW"})
+    return Envelope(
+        xr.Dataset(
+            data,
+            coords={"hour": ("hour", hours, {"units": "h"}), "cluster": clusters, "layer": list(LAYERS)},
+            attrs={
+                "pue": power_model.pue,
+                "mapping": mapping,
+                "source": statistics.audit.source,
+                "synthetic": int(statistics.synthetic),
+            },
+        )
+    )
+
+
+def _capacity(
+    statistics: Statistics, clusters: list[str], model: PowerModel
+) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """Idle draw of hosts and of unallocated GPUs by hour and cluster, MW; GPUs beyond the capacity count as none."""
+    shape = (statistics.hours.size, len(clusters))
+    keys = ["hour", "cluster", "accelerator"]
+    occupied = statistics.cells.group_by(keys).agg(pl.col("gpu_hours").sum())
+    table = statistics.capacity.join(occupied, on=keys, how="left", maintain_order="left").filter(
+        pl.col("cluster").cast(pl.String).is_in(clusters)
+        & pl.col("hour").is_between(int(statistics.hours[0]), int(statistics.hours[-1]))
+    )
+    code = table["cluster"].cast(pl.String).cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).to_numpy()
+    index = (table["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + code
+    names = table["accelerator"].cast(pl.String)
+    rating = names.replace_strict({name: model.rating(name) for name in names.unique()}, return_dtype=pl.Float64)
+    free = (table["gpus"] - table["gpu_hours"].fill_null(0)).clip(0).to_numpy()
+    size = shape[0] * shape[1]
+    draws = {
+        "unallocated": free * rating.to_numpy() * model.idle_fraction,
+        "host_idle": table["cores"].to_numpy() * model.host_idle,
+    }
+    return {name: np.bincount(index, watts / 1e6, size).astype(float).reshape(shape) for name, watts in draws.items()}
+
+
+def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -> Envelope:
+    """Envelope of a fleet whose hourly power is already known.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns `hour` (whole number), `cluster`, `layer` (one of `LAYERS`), `power` (MW) and optionally `active` (MW;
+        taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing hours; a
+        cluster and layer without a row in an hour that is there draws 0.
+    source
+        Where the numbers come from.
+    pue
+        Facility over IT power, at least 1.
+
+    Returns
+    -------
+    Envelope
+        Without host power and unallocated GPUs.
+
+    Raises
+    ------
+    InputError
+        Missing columns, empty table, repeated rows, values that are no power.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"hour": [0, 1], "cluster": "c1", "layer": "eligible", "power": [2.0, 3.0]})
+    >>> envelope_from_frame(rows, source="a meter").relief().to_numpy().ravel().tolist()
+    [2.0, 3.0]
+    """
+    faults = Faults("Envelope from a table")
+    missing = [name for name in ("hour", "cluster", "layer", "power") if name not in frame]
+    faults.require(not missing, "columns", list(frame.columns), f"also {', '.join(missing)}")
+    faults.require(len(frame) > 0, "rows", 0, "at least one")
+    faults.raise_any()
+    table = frame.assign(active=frame["active"] if "active" in frame else frame["power"])
+    numbers = table[["hour", "power", "active"]].apply(pd.to_numeric, errors="coerce")
+    for name in numbers:
+        bad = numbers.index[numbers[name].isna() | np.isinf(numbers[name])]
+        faults.require(bad.empty, f"row {bad[0] if len(bad) else ''}, '{name}'", "not a number", "finite numbers")
+    faults.require(bool((numbers["hour"] % 1 == 0).all()), "hour", "fractions", "whole hours")
+    unknown = sorted(set(map(str, table["layer"])) - set(LAYERS))
+    faults.require(not unknown, "layer", unknown, f"one of {', '.join(LAYERS)}")
+    repeated = table.duplicated(["hour", "cluster", "layer"])
+    faults.require(not repeated.any(), "rows", f"{int(repeated.sum())} repeated", "one for each hour, cluster, layer")
+    faults.raise_any()
+    table = table.assign(**{name: numbers[name] for name in numbers}, cluster=table["cluster"].astype(str))
+    table["hour"] = table["hour"].astype(int)
+    cube = table.set_index(["hour", "cluster", "layer"])[["power", "active"]].to_xarray()
+    cube = cube.reindex(layer=list(LAYERS)).fillna(0.0)
+    hours = np.arange(int(cube["hour"].min()), int(cube["hour"].max()) + 1)
+    cube = cube.reindex(hour=hours).transpose("hour", "cluster", "layer")
+    nothing = xr.zeros_like(cube["power"]) + 0 * cube["power"]
+    cube = cube.assign(host_active=nothing, host_idle=nothing.sum("layer", skipna=False))
+    cube = cube.assign(unallocated=cube["host_idle"])
+    for name in VARIABLES:
+        cube[name].attrs["units"] = "MW"
+    return Envelope(cube.assign_attrs(pue=pue, mapping="given", source=source, synthetic=0))

@@ -1,0 +1,167 @@
+"""Running minima of an hourly series and the order statistic that turns them into dependable power."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from pypsa_aidc.errors import Faults
+
+Floats = npt.NDArray[np.float64]
+Method = Literal["sup", "linear"]
+
+DURATIONS = (1, 2, 4, 8, 24)
+"""Event durations of [2], h."""
+
+RELIABILITIES = (0.5, 0.9, 0.95, 0.99)
+"""Reliability levels of [2]."""
+
+RELIABILITY_STEP = 10**9
+"""A reliability is read to nine decimals: 20 windows at 0.9 need 18 successes, where binary 0.9 would ask for 19."""
+
+
+def running_minima(series: npt.ArrayLike, durations: Iterable[int]) -> dict[int, Floats]:
+    """Lowest power of every window of `h` consecutive hours, for all `h` at once (inner part of Eq. 2 of [2]).
+
+    A window that touches a missing hour (NaN) is NaN. Minima over powers of two are shared by all durations, so the
+    cost is one pass over the series per doubling.
+
+    Parameters
+    ----------
+    series : array of shape (..., hours)
+        Hourly power, MW; NaN where an hour is missing.
+    durations
+        Window lengths, h; whole numbers of at least 1.
+
+    Returns
+    -------
+    dict of int to array of shape (..., hours − h + 1)
+        Entry ``t`` is the minimum over hours ``t … t + h − 1``, MW; empty where the series is shorter than the window.
+
+    References
+    ----------
+    [2] M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406, Eq. 2.
+
+    Examples
+    --------
+    >>> running_minima([3, 1, 4, 1, 5], [2, 3])
+    {2: array([1., 1., 1., 1.]), 3: array([1., 1., 1.])}
+    """
+    level = np.asarray(series, dtype=float)
+    hours = level.shape[-1]
+    wanted = sorted(set(durations))
+    minima: dict[int, Floats] = {}
+    width = 1
+    for h in wanted:
+        while 2 * width <= h and level.shape[-1]:
+            level = np.minimum(level[..., :-width], level[..., width:])
+            width *= 2
+        starts = max(hours - h + 1, 0)
+        if starts == 0 or width == h:
+            minima[h] = level[..., :starts]
+        else:
+            minima[h] = np.minimum(level[..., :starts], level[..., h - width : h - width + starts])
+    return minima
+
+
+def successes(windows: int, reliability: float) -> int:
+    """Fewest windows out of `windows` that make their share at least `reliability`: ⌈n·α⌉ without binary rounding.
+
+    Examples
+    --------
+    >>> successes(20, 0.9), successes(4437, 0.95)
+    (18, 4216)
+    """
+    return -(-windows * round(reliability * RELIABILITY_STEP) // RELIABILITY_STEP)
+
+
+def dependable(minima: npt.ArrayLike, reliabilities: Sequence[float], method: Method = "sup") -> Floats:
+    """Largest power that at least a share α of the windows holds: the outer part of Eq. 2 of [2].
+
+    Parameters
+    ----------
+    minima : array of shape (..., windows)
+        Window minima, MW. Missing windows (NaN) are left out; along leading axes the same windows must be missing.
+    reliabilities : sequence of length A
+        Levels α in (0, 1].
+    method
+        ``"sup"``: the order statistic ``m[n − ⌈n·α⌉]``, which is Eq. 2 to the letter. ``"linear"``: the interpolated
+        quantile of NumPy, which the printed tables of [2] use and which can lie above the supremum.
+
+    Returns
+    -------
+    array of shape (..., A)
+        MW; NaN where there is no window.
+
+    Examples
+    --------
+    >>> dependable([4, 1, 3, 2], [0.5, 0.75, 1.0])
+    array([3., 2., 1.])
+    >>> dependable([4, 1, 3, 2], [0.5], "linear")
+    array([2.5])
+    """
+    m = np.asarray(minima, dtype=float)
+    valid = ~np.isnan(m[(0,) * (m.ndim - 1)])
+    if not valid.all():
+        m = m[..., valid]
+    n = m.shape[-1]
+    if n == 0:
+        return np.full((*m.shape[:-1], len(reliabilities)), np.nan)
+    if method == "linear":
+        return np.moveaxis(np.quantile(m, 1 - np.asarray(reliabilities), axis=-1), 0, -1)
+    ranks = [n - successes(n, alpha) for alpha in reliabilities]
+    return np.asarray(np.partition(m, sorted(set(ranks)), axis=-1)[..., ranks])
+
+
+def weighted_dependable(
+    ascending: Floats, counts: npt.NDArray[np.int64], reliabilities: Sequence[float], method: Method = "sup"
+) -> Floats:
+    """`dependable` of a multiset that is given as sorted values and how often each occurs.
+
+    Parameters
+    ----------
+    ascending : array of shape (windows,)
+        Distinct windows sorted by minimum, MW, without NaN.
+    counts : array of shape (windows,)
+        How often each window occurs, at least 0.
+    reliabilities, method
+        As for `dependable`.
+
+    Returns
+    -------
+    array of shape (A,)
+        MW; NaN where all counts are zero.
+
+    Examples
+    --------
+    >>> weighted_dependable(np.array([1.0, 2.0, 3.0]), np.array([1, 0, 3]), [0.75, 1.0])
+    array([3., 1.])
+    """
+    cumulative = np.cumsum(counts)
+    n = int(cumulative[-1]) if cumulative.size else 0
+    if n == 0:
+        return np.full(len(reliabilities), np.nan)
+    if method == "sup":
+        ranks = np.array([n - successes(n, alpha) for alpha in reliabilities])
+        return np.asarray(ascending[np.searchsorted(cumulative, ranks, side="right")])
+    position = (n - 1) * (1 - np.asarray(reliabilities))
+    below = np.floor(position).astype(int)
+    low, high = (
+        ascending[np.searchsorted(cumulative, np.minimum(rank, n - 1), side="right")] for rank in (below, below + 1)
+    )
+    return np.asarray(low + (high - low) * (position - below))
+
+
+def check_grid(faults: Faults, durations: Sequence[int], reliabilities: Sequence[float], method: str = "sup") -> None:
+    """Note every fault of a duration–reliability grid: whole hours, shares in (0, 1], ascending, a known method."""
+    for name, axis in (("durations", durations), ("reliabilities", reliabilities)):
+        faults.require(len(axis) > 0, name, list(axis), "at least one value")
+        faults.require(list(axis) == sorted(set(axis)), name, list(axis), "ascending values without repetition")
+    for h in durations:
+        faults.number("durations", h, at_least=1, integer=True)
+    for alpha in reliabilities:
+        faults.number("reliabilities", alpha, at_least=1 / RELIABILITY_STEP, at_most=1)
+    faults.require(method in get_args(Method), "method", method, f"one of {', '.join(get_args(Method))}")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from pypsa_aidc import fleet
+from pypsa_aidc.errors import InputError
+
+# App. D of [2]: 2.3199 MW at q = 1, 23.264 MW of floor and shift, a tenth of which absorbs the rebound.
+PUBLISHED = fleet.Contract(power=2.3199, duration=4, reliability=0.95, noneligible=23.264)
+
+
+def test_published_terms():
+    assert PUBLISHED.net_energy == -0.125
+    assert PUBLISHED.rebound_energy == pytest.approx(10.44, abs=0.005)
+    assert PUBLISHED.recovery_time == pytest.approx(4.49, abs=0.005)
+    assert PUBLISHED.spacing == pytest.approx(8.49, abs=0.005)
+    assert PUBLISHED.calls_per_week == pytest.approx(19.8, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("power", "offer", "needed"),
+    [(2.3168, 1.0, 0.432), (2.3168, 1.8, 0.777), (2.3199, 1.0, 0.431), (2.3199, 1.8, 0.776)],
+)
+def test_published_thresholds_of_q(power, offer, needed):
+    # Sec. 3.6 and App. D of [2], 13 and 15 clusters.
+    terms = fleet.Contract(power=power, duration=4, reliability=0.95, noneligible=23.264)
+    assert terms.required_q(offer) == pytest.approx(needed, abs=0.0005)
+
+
+def test_offer_scales_with_q_and_derating():
+    half = fleet.Contract(power=2.3168, duration=4, reliability=0.95, noneligible=23.264, q=0.5)
+    assert half.offer == pytest.approx(1.16, abs=0.005)  # Sec. 3.6 of [2]
+    assert half.offer_average == pytest.approx(1.2 * half.offer)
+    derated = fleet.Contract(power=2.0, duration=4, reliability=0.95, noneligible=23.264, derating=0.885)
+    assert derated.offer == pytest.approx(1.77)
+
+
+def test_union_bound_of_many_calls():
+    assert PUBLISHED.all_delivered(1) == pytest.approx(0.95)
+    assert PUBLISHED.all_delivered(10) == pytest.approx(0.5)
+    assert PUBLISHED.all_delivered(100) == 0.0
+
+
+def test_recalibration_counts_from_the_signature():
+    signed = fleet.Contract(
+        power=1.0, duration=4, reliability=0.95, noneligible=10.0, signed=date(2026, 9, 4), recalibrate_after=4
+    )
+    assert signed.recalibration == date(2026, 10, 2)
+    assert PUBLISHED.recalibration is None
+    assert "2026-10-02" in signed.term_sheet()
+
+
+def test_contract_from_a_fleet(envelope):
+    terms = fleet.contract(envelope, 4, 0.95, q=0.5, portfolio="supported")
+    K = fleet.surface(envelope, (4,), (0.95,), portfolio="supported")
+    assert terms.offer == 0.5 * K.at(4, 0.95)
+    layers = envelope.data["power"].sel(cluster=list(envelope.portfolio("supported")))
+    assert terms.noneligible == pytest.approx(
+        float(layers.sel(layer=["floor", "shift"]).sum(("cluster", "layer"), skipna=False).mean())
+    )
+    assert "synthetic" in terms.term_sheet()
+    assert terms.synthetic
+
+
+def test_all_faults_are_reported_together():
+    with pytest.raises(InputError) as error:
+        fleet.Contract(power=-1.0, duration=0, reliability=1.5, noneligible=0.0, q=2.0)
+    assert len(error.value.faults) == 5
+    with pytest.raises(InputError, match="calls"):
+        PUBLISHED.all_delivered(1.5)
