@@ -30,11 +30,16 @@ WIDTH = 140
 Config = TypeVar("Config")
 
 
-def main(script: str, config_type: type[Config], run: Callable[[Config, argparse.Namespace, Console], None]) -> None:
+def main(
+    script: str,
+    config_type: type[Config],
+    run: Callable[[Config, argparse.Namespace, Console], None],
+    config: str = "config.yaml",
+) -> None:
     """Read the configuration beside a script, run the study, and turn errors raised on purpose into one message."""
     folder = Path(script).parent
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--config", type=Path, default=folder / "config.yaml", help="configuration of the study")
+    parser.add_argument("--config", type=Path, default=folder / config, help="configuration of the study")
     parser.add_argument("--out", type=Path, default=folder, help="folder for the result tables")
     parser.add_argument("--figures", type=Path, help="folder for figures; without, none are drawn")
     arguments = parser.parse_args()
@@ -44,11 +49,11 @@ def main(script: str, config_type: type[Config], run: Callable[[Config, argparse
     quiet_libraries()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
-        config = read_config(arguments.config, config_type)
+        settings = read_config(arguments.config, config_type)
         for target in (arguments.out, arguments.figures):
             if target is not None:
                 target.mkdir(parents=True, exist_ok=True)
-        run(config, arguments, console)
+        run(settings, arguments, console)
     except aidc.AIDCError as error:
         sys.exit(f"error: {error}")
 

@@ -37,6 +37,7 @@ def test_netcdf(solved: pypsa.Network, tmp_path: Path) -> None:
     assert read.aidc.status == solved.aidc.status
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # PyPSA leaves them to be closed
 def test_csv_folder(solved: pypsa.Network, tmp_path: Path) -> None:
     solved.export_to_csv_folder(tmp_path / "n")
     assert_same_results(pypsa.Network(tmp_path / "n"), solved)
