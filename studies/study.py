@@ -26,6 +26,8 @@ DATA = ROOT.parent / "shared" / "data"
 DECIMALS = 4
 WIDTH = 140
 """Columns of tables that go into a file or a pipe."""
+SHORT = 24
+"""Length of texts up to which a column of a table is not folded."""
 
 Config = TypeVar("Config")
 
@@ -127,8 +129,11 @@ def show(console: Console, frame: pd.DataFrame, title: str, decimals: dict[str, 
     """Print a frame as a table; numbers with two decimals unless told otherwise by column."""
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for column in frame:
-        is_text = all(isinstance(value, str) for value in frame[column])
-        table.add_column(str(column), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
+        if all(isinstance(value, str) for value in frame[column]):
+            table.add_column(str(column), no_wrap=frame[column].str.len().max() <= SHORT, overflow="fold")
+        else:
+            # Numbers are narrower than their names: broken names let more columns stand side by side.
+            table.add_column(str(column).replace(" ", "\n"), justify="right", no_wrap=True)
     for row in frame.itertuples(index=False):
         table.add_row(*(_cell(v, (decimals or {}).get(str(c), 2)) for c, v in zip(frame, row, strict=True)))
     console.print(table)
