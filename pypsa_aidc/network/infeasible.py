@@ -59,7 +59,10 @@ def explain(n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation:
                 break
     if reasons:
         return "\n".join(reasons)
-    found_conflict = conflict(n._model)
+    model = n._model
+    if model is None or model.status == "ok":
+        return "each AIDC site works alone; whether the whole network does is only known once a solve has failed"
+    found_conflict = conflict(model)
     if found_conflict:
         return f"each AIDC site works alone, but not in this network. {found_conflict}"
     return "each AIDC site works alone, but not in this network; no constraints in conflict were found"

@@ -14,6 +14,8 @@ COLUMN = "aidc"
 """Column of `n.links` (sites) and `n.generators` (jobs) that holds the JSON; empty for every other component."""
 
 VERSION = 1
+SERIES = ("base_load", "pue")
+"""Attributes of a site that may be series."""
 _MAX_CHARACTERS = 4_000_000
 _MODE_KEYS = ("pipeline", "tensor", "data", "gpus", "flops_per_s", "it_power", "memory")
 
@@ -90,9 +92,10 @@ def load_site(text: str, where: str) -> SiteSpec:
         faults.number("idle_w", data["idle_w"], at_least=0)
     series = data["series"]
     well_formed = isinstance(series, dict) and all(
-        isinstance(entry, list) and [type(part) for part in entry] == [str, str, int] for entry in series.values()
+        name in SERIES and isinstance(entry, list) and [type(part) for part in entry] == [str, str, int]
+        for name, entry in series.items()
     )
-    faults.require(well_formed, "series", series, "{attribute: [first, last, count]}")
+    faults.require(well_formed, "series", series, f"{{attribute: [first, last, count]}} for {' and '.join(SERIES)}")
     faults.raise_any(SpecError)
     return SiteSpec(data["name"], data["gpus"], data["idle_w"], {key: tuple(value) for key, value in series.items()})
 

@@ -199,8 +199,9 @@ def _draw(config: Config, days: pd.DataFrame) -> Figure:
             ax.plot(range(len(group)), group[f"{scenario} %"], marker, color=colour, label=scenario)
             if scenario in config.paper:
                 ax.axhline(config.paper[scenario], color=colour, linestyle=":", linewidth=1)
-        ax.set(title=f"scaled by {scaling}", ylabel="saving (%)" if ax is panels[0] else "", ylim=(0, None))
+        ax.set(title=f"scaled by {scaling}", ylabel="saving (%)" if ax is panels[0] else "")
         ax.set_xticks(range(len(group)), group["day"], rotation=45)
+    panels[0].set_ylim(bottom=0)
     panels[-1].legend(title="dotted: the paper's day", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return figure
 
