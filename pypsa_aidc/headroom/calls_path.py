@@ -1,7 +1,7 @@
 """Calls of limited depth on one bus: the cheapest way to cover the hours over the cap, as a shortest path.
 
-A call of class h lasts h whole hours and can shed up to κ_h per unit of size in each of them. The states of the path are
-hours and calls made so far, its length the hours called. For a given size it answers whether the calls suffice; the
+A call of class h lasts h whole hours and can shed up to κ_h per unit of size in each of them. The states of the path
+are hours and calls made so far, its length the hours called. For a given size it answers whether the calls suffice; the
 largest size follows by bisection over the finite set of ratios at which an hour changes sides, hence exactly.
 """
 
@@ -28,15 +28,15 @@ class CallRules:
     Attributes
     ----------
     depths
-        κ by duration, h: what a call of that length sheds at most, per unit of size, at least 0. Usually K over the peak
-        of the load, for the reliability agreed on.
+        κ by duration, h: what a call of that length sheds at most, per unit of size, at least 0. Usually K over the
+        peak of the load, for the reliability agreed on.
     hours
         Most hours called in all, at least 0; None for any number.
     events
         Most calls, at least 0; None for any number.
     recovery
-        Hours after a call in which there is no relief, at least 0: one number, or one for each duration. With 0, calls may
-        follow each other, and a chain of short calls reaches the depth of the short call for longer.
+        Hours after a call in which there is no relief, at least 0: one number, or one for each duration. With 0,
+        calls may follow each other, and a chain of short calls reaches the depth of the short call for longer.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def largest_size(slack: npt.ArrayLike, load: npt.ArrayLike, rules: CallRules) ->
 
     Examples
     --------
-    >>> plan = largest_size([20.0, 9.5, 9.8, 20.0], np.ones(4), CallRules({1: 0.06, 2: 0.05}))
+    >>> plan = largest_size([20.0, 9.5, 9.8, 20.0], np.ones(4), CallRules({1: 0.06, 2: 0.05}, recovery=1))
     >>> float(plan.size), plan.calls[["start", "duration"]].to_numpy().tolist()
     (10.0, [[1, 2]])
     """

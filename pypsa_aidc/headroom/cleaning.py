@@ -87,7 +87,7 @@ def clean(
     faults.number("spike", spike, above=1)
     faults.number("repeated", repeated, at_least=2, integer=True)
     faults.raise_any()
-    old = demand.series.to_numpy()
+    old = demand.mw
     flags = _flags(old, spike, repeated)
     gap = flags["missing"].copy()
     for rule in replace:
@@ -152,7 +152,7 @@ def _check_gaps(demand: Demand, gap: Mask, limit: int, faults: Faults) -> None:
     for first, end in _runs(gap):
         where = f"{demand.hours[first]} to {demand.hours[end - 1]} UTC"
         if first == 0 or end == gap.size:
-            faults.add(where, f"{end - first} h without a value at an end", "known hours on both sides", "Cut or drop it.")
+            faults.add(where, f"{end - first} h missing at an end", "known hours on both sides", "Cut or drop it.")
         elif end - first > limit:
             faults.add(where, f"a gap of {end - first} h", f"at most limit={limit} h", "Raise the limit, or drop it.")
 
@@ -182,22 +182,22 @@ def doubts(demand: Demand) -> list[str]:
         )
     higher = audit[(audit["old"] > demand.peak) & (audit["old"] != audit["new"])]
     if len(higher):
-        row = higher.loc[higher["old"].idxmax()]
+        top = higher.sort_values("old", kind="stable").iloc[-1]
         texts.append(
             f"{len(higher)} hours above the peak of {demand.peak:,.6g} MW were replaced, which lowers the cap: "
-            f"{row['old']:,.6g} MW at {row['snapshot']} UTC ({row['rule']}), {row['action']}"
+            f"{top['old']:,.6g} MW at {top['snapshot']} UTC ({top['rule']}), {top['action']}"
         )
     filled = pd.DatetimeIndex(audit.loc[audit["old"].isna(), "snapshot"])
     days = [day for day in range(-DAYS_BESIDE, DAYS_BESIDE + 1) if day]
-    around = [demand.series.reindex(filled + day * 24 * HOUR).to_numpy() for day in days]
     # Days beside that were filled themselves say nothing.
-    sound = [np.where((filled + day * 24 * HOUR).isin(filled), np.nan, values) for day, values in zip(days, around)]
-    highest = np.fmax.reduce(sound) if filled.size else np.array([])
+    sound = demand.series[~demand.hours.isin(filled)]
+    beside = [sound.reindex(filled + day * 24 * HOUR).to_numpy(float) for day in days]
+    highest = np.fmax.reduce(beside)
     near = highest >= NEAR_PEAK * demand.peak
     if near.any():
         first = int(np.flatnonzero(near)[0])
         texts.append(
-            f"{int(near.sum())} missing hours may hide the peak that sets the cap, the first at {filled[first]} UTC: within "
-            f"{DAYS_BESIDE} days the same hour reached {highest[first]:,.6g} of {demand.peak:,.6g} MW"
+            f"{int(near.sum())} missing hours may hide the peak that sets the cap, the first at {filled[first]} UTC: "
+            f"within {DAYS_BESIDE} days the same hour reached {highest[first]:,.6g} of {demand.peak:,.6g} MW"
         )
     return texts

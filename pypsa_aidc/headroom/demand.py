@@ -111,7 +111,7 @@ class Demand:
         if not PLAUSIBLE[0] <= mean <= PLAUSIBLE[1]:
             text = f"{faults.subject}: the mean is {mean:.4g} MW. Is it in another unit? Give MW."
             warnings.warn(text, UnitWarning, stacklevel=3)
-        clean = pd.Series(values, pd.DatetimeIndex(index, name="snapshot", freq=None), name="demand")
+        clean = pd.Series(values, pd.DatetimeIndex(index.to_numpy(), name="snapshot"), name="demand")
         object.__setattr__(self, "series", clean)
 
     def __repr__(self) -> str:
@@ -128,6 +128,11 @@ class Demand:
         return pd.DatetimeIndex(self.series.index)
 
     @property
+    def mw(self) -> npt.NDArray[np.float64]:
+        """Demand, MW; shape (hours,)."""
+        return np.asarray(self.series, dtype=np.float64)
+
+    @property
     def peak(self) -> float:
         """Highest known demand, MW."""
         return float(self.series.max())
@@ -135,7 +140,7 @@ class Demand:
     @property
     def peak_hour(self) -> pd.Timestamp:
         """First hour of the highest known demand."""
-        return pd.Timestamp(self.series.idxmax())
+        return pd.Timestamp(self.hours[int(np.nanargmax(self.mw))])
 
     @property
     def missing(self) -> pd.DatetimeIndex:

@@ -88,8 +88,8 @@ def read_demand(
     Raises
     ------
     InputError
-        All faults of all files: no such file, no layout, several regions, an absent column, stamps or values that cannot
-        be read, hours that do not exist or come twice with different values, pages that are missing.
+        All faults of all files: no such file, no layout, several regions, an absent column, stamps or values that
+        cannot be read, hours that do not exist or come twice with different values, pages that are missing.
     """
     paths = [Path(path)] if isinstance(path, str | Path) else [Path(one) for one in path]
     faults = Faults("Demand" if len(paths) != 1 else f"Demand in '{paths[0]}'")
@@ -102,17 +102,20 @@ def read_demand(
     for name, zone in (("timezone", timezone), ("calendar", calendar)):
         faults.require(zone is None or _known_zone(zone), name, zone, "a time zone, e.g. 'America/Chicago'")
     faults.raise_any()
-    tables = [_table(one, layout, stamps, timezone, faults) for one in paths]
+    read = [_table(one, layout, stamps, timezone, faults) for one in paths]
     faults.raise_any()
+    tables = [table for table in read if table is not None]
     layouts = {table.layout for table in tables}
     faults.require(len(layouts) == 1, "files", sorted(layouts), "one layout")
     faults.raise_any()
     rows = pd.concat([table.rows for table in tables], ignore_index=True)
     _check_pages(tables, faults)
     chosen, name = _region(rows, region, tables[0].layout, faults)
-    series, audit, kind = _series(chosen, column, timezone, faults)
+    series, audit, read_column = _series(chosen, column, timezone, faults)
     named = ", ".join(one.name for one in paths[:_SHOWN]) + (", ..." if len(paths) > _SHOWN else "")
-    return Demand(series, audit, source=f"{tables[0].layout}: {named}", region=name, column=kind, calendar=calendar)
+    return Demand(
+        series, audit, source=f"{tables[0].layout}: {named}", region=name, column=read_column, calendar=calendar
+    )
 
 
 def _known_zone(zone: str) -> bool:
@@ -230,7 +233,8 @@ def _localised(
             "Complete it, or give the stamps in UTC.",
         )
         return stamps
-    return local.dt.tz_convert("UTC").dt.tz_localize(None).reindex(stamps.index)
+    universal: pd.Series[Any] = local.dt.tz_convert("UTC").dt.tz_localize(None)
+    return universal.reindex(stamps.index)
 
 
 def _note_stamps(text: pd.Series[str], parsed: pd.Series[Any], path: Path, expected: str, faults: Faults) -> None:
@@ -279,13 +283,12 @@ def _pages(path: Path, faults: Faults) -> Table | None:
     return Table(path, "api", rows, None if "type" in frame else max(totals, default=None))
 
 
-def _check_pages(tables: Sequence[Table | None], faults: Faults) -> None:
+def _check_pages(tables: Sequence[Table], faults: Faults) -> None:
     """Compare the distinct records of all pages with the number that the API announces."""
-    present = [table for table in tables if table is not None]
-    totals = [table.expected for table in present if table.expected is not None]
+    totals = [table.expected for table in tables if table.expected is not None]
     if not totals:
         return
-    distinct = len(pd.concat([table.rows for table in present])[["stamp", "region"]].drop_duplicates())
+    distinct = len(pd.concat([table.rows for table in tables])[["stamp", "region"]].drop_duplicates())
     faults.require(
         distinct >= max(totals), "pages", f"{distinct} hours", f"the {max(totals)} of 'total'", "Fetch the other pages."
     )
@@ -332,7 +335,8 @@ def _series(
         findings(pd.DatetimeIndex(changed.index), "changed", changed["raw"], changed["chosen"], f"{kind} by the source")
     )
     hours = pd.date_range(table.index[0], table.index[-1], freq="h")
-    partial = table.index[table.index != table.index.floor("h")]
+    stamps = pd.DatetimeIndex(table.index)
+    partial = stamps[stamps != stamps.floor("h")]
     faults.require(partial.empty, "stamps", [str(stamp) for stamp in partial[:_SHOWN]], "full hours")
     faults.raise_any()
     entries = [part for part in audit if len(part)]

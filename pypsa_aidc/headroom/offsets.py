@@ -63,7 +63,10 @@ class Offsets:
             faults.number("hours_given", hour, integer=True)
         given = self.kind == "given"
         faults.require(
-            bool(self.hours_given) == given, "hours_given", self.hours_given, "hours where, and only where, kind='given'"
+            bool(self.hours_given) == given,
+            "hours_given",
+            self.hours_given,
+            "hours where, and only where, kind='given'",
         )
         faults.raise_any()
 
@@ -78,13 +81,11 @@ class Offsets:
 
     def hours(self, length: int) -> npt.NDArray[np.int64]:
         """Offsets for a load of `length` hours, each at least 0 and below `length`."""
-        chosen = {
-            "random": lambda: np.random.default_rng(self.seed).integers(0, length, self.count),
-            "aligned": lambda: np.arange(0, length, self.step),
-            "all": lambda: np.arange(length),
-            "given": lambda: np.array(self.hours_given, dtype=np.int64) % length,
-        }
-        return np.asarray(chosen[self.kind](), dtype=np.int64)
+        if self.kind == "random":
+            return np.random.default_rng(self.seed).integers(0, length, self.count)
+        if self.kind == "given":
+            return np.array(self.hours_given, dtype=np.int64) % length
+        return np.arange(0, length, self.step if self.kind == "aligned" else 1)
 
 
 def random(count: int = PAPER_COUNT, seed: int = PAPER_SEED) -> Offsets:

@@ -162,9 +162,7 @@ def budget_limit(slack: Floats, clock: Integers, load: Floats, offsets: Integers
     return Limits(size, hour)
 
 
-def response(
-    slack: Floats, clock: Integers, load: Floats, offsets: Integers, sizes: Floats, marked: Mask
-) -> Response:
+def response(slack: Floats, clock: Integers, load: Floats, offsets: Integers, sizes: Floats, marked: Mask) -> Response:
     """Count the hours, events and the longest event that loads of some sizes call for.
 
     Parameters
@@ -198,15 +196,15 @@ def _count(called: Mask, follows: Mask, marked: Mask) -> tuple[Integers, Integer
     # Within an event hours lie side by side, so that its length is a difference of places.
     begun = np.maximum.accumulate(np.where(starts, place, 0), axis=1)
     longest = np.where(called, place + 1 - begun, 0).max(axis=1, initial=0)
-    touched = called[:, marked].any(axis=1)
+    touched = np.asarray(called[:, marked].any(axis=1))
     return starts.sum(axis=1), called.sum(axis=1), longest.astype(np.int64), touched
 
 
 def can_bind(slack: Floats, load: Floats, relief: Floats, calls: int) -> Mask:
     """Tell which hours can decide a screen of one alignment: a screen of those alone has the same result.
 
-    Any single hour bounds the size by its residual, and any calls + 1 hours by the highest of their ratios; an hour that
-    asks for no call at the lower of such bounds asks for none at any size that is admissible.
+    Any single hour bounds the size by its residual, and any calls + 1 hours by the highest of their ratios; an hour
+    that asks for no call at the lower of such bounds asks for none at any size that is admissible.
 
     Parameters
     ----------

@@ -65,11 +65,15 @@ class Profile:
         faults.require(bool(self.name), "name", self.name, "a name")
         for name in ("load", "relief"):
             values = np.array(getattr(self, name), dtype=float)
-            faults.require(values.ndim == 1 and values.size > 0, name, f"shape {values.shape}", "one value for each hour")
+            faults.require(
+                values.ndim == 1 and values.size > 0, name, f"shape {values.shape}", "one value for each hour"
+            )
             for words, bad in (("finite numbers", ~np.isfinite(values)), ("at least 0", values < 0)):
                 hours = np.flatnonzero(bad)
                 if hours.size:
-                    faults.add(f"{name}, hour {hours[0]}", float(values.flat[hours[0]]), f"{words} ({hours.size} differ)")
+                    faults.add(
+                        f"{name}, hour {hours[0]}", float(values.flat[hours[0]]), f"{words} ({hours.size} differ)"
+                    )
             values.flags.writeable = False
             object.__setattr__(self, name, values)
         sizes = self.load.shape, self.relief.shape
@@ -80,8 +84,8 @@ class Profile:
     def __repr__(self) -> str:
         word = "synthetic, " if self.synthetic else ""
         return (
-            f"Profile({word}{self.name}, {self.load.size:,} hours, load {self.load.min():.4g} to {self.load.max():.4g}, "
-            f"mean relief {self.usable.mean():.4g})"
+            f"Profile({word}{self.name}, {self.load.size:,} hours, load {self.load.min():.4g} to "
+            f"{self.load.max():.4g}, mean relief {self.usable.mean():.4g})"
         )
 
     @property

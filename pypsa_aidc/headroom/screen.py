@@ -56,9 +56,9 @@ class Ordered:
     @classmethod
     def of(cls, demand: Demand) -> Ordered:
         """Order a demand; of equal hours the earlier comes first."""
-        order = np.argsort(-demand.series.to_numpy(), kind="stable")
+        order = np.argsort(-demand.mw, kind="stable")
         touched = np.asarray(demand.hours.isin(demand.touched))
-        return cls(demand.series.to_numpy()[order], demand.clock[order], order, touched[order])
+        return cls(demand.mw[order], demand.clock[order], order, touched[order])
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,18 +98,18 @@ class Screen:
         """One row for each profile, margin and budget: medians over the offsets and their 5 % and 95 % quantiles.
 
         Columns `profile`, `margin`, `budget`, `headroom`, `p5`, `p95` (MW); `events`, `hours`, `longest` with
-        ``_p5`` and ``_p95``; `limiter`, the most frequent one; `touched`, the share of alignments that rest on a changed,
-        filled or flagged hour.
+        ``_p5`` and ``_p95``; `limiter`, the most frequent one; `touched`, the share of alignments that rest on a
+        changed, filled or flagged hour.
         """
-        stacked = self.data.stack(case=DIMS[:-1]).transpose("case", "offset")
-        table = pd.DataFrame(list(stacked["case"].to_numpy()), columns=list(DIMS[:-1]))
+        cases = pd.MultiIndex.from_product([self.data[name].to_numpy() for name in DIMS[:-1]], names=DIMS[:-1])
+        table = cases.to_frame(index=False)
+        flat = {name: self.data[name].to_numpy().reshape(len(cases), -1) for name in (*WORDS, "limiter")}
         for name in ("headroom", "events", "hours", "longest"):
-            low, middle, high = quantiles(stacked[name].to_numpy())
+            low, middle, high = quantiles(flat[name])
             prefix = "" if name == "headroom" else f"{name}_"
             table = table.assign(**{name: middle, f"{prefix}p5": low, f"{prefix}p95": high})
-        limiters = pd.DataFrame(stacked["limiter"].to_numpy())
-        touched = stacked["touched"].mean("offset").to_numpy()
-        return table.assign(limiter=limiters.mode(axis=1)[0].to_numpy(), touched=touched)
+        limiter = pd.DataFrame(flat["limiter"]).mode(axis=1)[0].to_numpy()
+        return table.assign(limiter=limiter, touched=flat["touched"].mean(axis=1))
 
     def response(self, size: float) -> xr.Dataset:
         """Count calls of a load of a given size instead of each one's own headroom.
@@ -158,7 +158,8 @@ class Screen:
         Returns
         -------
         pandas.DataFrame
-            One row for each event: `start` (UTC), `hours`, `energy` (MWh) and `deepest` (MW) of the excess over the cap.
+            One row for each event: `start` (UTC), `hours`, `energy` (MWh) and `deepest` (MW) of the excess over the
+            cap.
 
         Raises
         ------
@@ -179,7 +180,7 @@ class Screen:
         faults.raise_any()
         (shape,) = (one for one in self.profiles if one.name == profile)
         load = shape.laid(self.demand.clock, int(case["offset"]))[0]
-        slack = float(case["cap"]) - self.demand.series.to_numpy()
+        slack = float(case["cap"]) - self.demand.mw
         called = ratio(slack, load) < own
         excess = pd.Series(np.where(called, own * load - slack, 0.0))
         clock = self.demand.clock

@@ -34,8 +34,8 @@ def screen(
 ) -> Screen:
     """Largest load under a regional peak cap (App. E of [2]), in closed form.
 
-    With slack H = P_cap − D, load s and relief c ≤ s, the largest size that needs no more than its relief in any hour, and
-    a call in no more than B hours of each period, is the smaller of min over s > c of H/(s − c) and of the
+    With slack H = P_cap − D, load s and relief c ≤ s, the largest size that needs no more than its relief in any hour,
+    and a call in no more than B hours of each period, is the smaller of min over s > c of H/(s − c) and of the
     (⌊B⌋ + 1)-th smallest H/s. It neglects network, reserves and contingencies, and how long a call lasts; see
     `screen_calls` for that.
 
@@ -46,11 +46,11 @@ def screen(
     profiles
         Loads with different names; those with more than one hour are equally long.
     period
-        What a budget is a share of: ``"whole"``, all hours at once (87.72 h of two years at 0.5 %, the numbers of [2]), or
-        ``"year"``, the hours of each year of the demand's calendar (the text of [2]).
+        What a budget is a share of: ``"whole"``, all hours at once (87.72 h of two years at 0.5 %, the numbers of [2]),
+        or ``"year"``, the hours of each year of the demand's calendar (the text of [2]).
     margin
-        m of P_cap = max D·(1 + m), above −1; 5 % if neither it nor a cap is given. Below 0 the demand itself exceeds the
-        cap.
+        m of P_cap = max D·(1 + m), above −1; 5 % if neither it nor a cap is given. Below 0 the demand itself exceeds
+        the cap.
     cap
         P_cap, MW, in place of a margin.
     budget
@@ -75,9 +75,9 @@ def screen(
     Examples
     --------
     >>> hours = pd.date_range("2024-07-01", periods=4, freq="h")
-    >>> demand = Demand(pd.Series([70.0, 100.0, 90.0, 60.0], hours))
+    >>> demand = Demand(pd.Series([70.0, 100.0, 80.0, 60.0], hours))
     >>> found = screen(demand, [Profile("half", [1.0], [0.5])], period="whole", margin=0.1, budget=0.25)
-    >>> float(found.data["headroom"][0, 0, 0, 0]), str(found.data["limiter"][0, 0, 0, 0].item())
+    >>> round(found.data["headroom"].item(0), 9), found.data["limiter"].item(0)
     (20.0, 'residual hour')
     """
     faults = Faults("Peak-cap screen")
