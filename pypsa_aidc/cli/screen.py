@@ -101,7 +101,7 @@ def screen_verb(
                 tidy, shapes[0], depths, margin=MARGIN, budget=BUDGET, recovery=RECOVERY, offsets=alignments
             )
     paper = _paper() if demand is None and envelope is None else None
-    title = f"Headroom, MW: margin {100 * MARGIN:g} %, called in {100 * BUDGET:g} % of hours ({period}); offsets: {alignments}"
+    title = f"Headroom, MW: margin {100 * MARGIN:g} %, budget {100 * BUDGET:g} % of hours ({period}); {alignments}"
     table = _headroom(case, limited, paper)
     console().print(_shown(table, f"{title} (synthetic fleet)" if report.synthetic else title))
     table.assign(data=_source(report)).to_csv(report.path("headroom.csv"), index=False)
