@@ -196,6 +196,8 @@ def _two_column(
     faults.require(not contradicts, "stamps", None, "'beginning' or 'ending'", f"The header says {when!r}.")
     zoned = raw[when].str.contains(_ZONE)
     faults.require(zoned.nunique() == 1, path.name, "stamps with and without a time zone", "one kind")
+    if zoned.nunique() > 1:
+        return None
     if bool(zoned.all()):
         faults.require(timezone is None, "timezone", timezone, "None: the stamps state their own")
         parsed = pd.to_datetime(raw[when], format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
@@ -320,14 +322,15 @@ def _series(
     table = table.assign(file=rows["file"]).sort_values("hour", kind="stable")
     audit = [no_findings()]
     again = table.duplicated("hour")
-    differing = table.groupby("hour")["chosen"].transform(lambda group: group.nunique(dropna=False)) > 1
-    for _, row in table[differing & again].head(_SHOWN).iterrows():
+    repeated, first = table[again], table[~again].set_index("hour")["chosen"].reindex(table.loc[again, "hour"])
+    differing = ~np.isclose(repeated["chosen"], first, rtol=0, atol=0, equal_nan=True)
+    for _, row in repeated[differing].head(_SHOWN).iterrows():
         both = table.loc[table["hour"] == row["hour"], "chosen"].tolist()
         hint = "If the stamps are local times with daylight saving, give timezone=." if timezone is None else ""
         faults.add(f"{row['file']}, row {row['row']}: hour {row['hour']} UTC", both, "one value for each hour", hint)
     faults.raise_any()
-    twice = table[again]
-    audit.append(findings(pd.DatetimeIndex(twice["hour"]), "duplicate", twice["chosen"], twice["chosen"], "dropped"))
+    values = repeated["chosen"]
+    audit.append(findings(pd.DatetimeIndex(repeated["hour"]), "duplicate", values, values, "dropped"))
     table = table[~again].set_index("hour")
     differs = (table["raw"] != table["chosen"]) & ~(table["raw"].isna() & table["chosen"].isna())
     changed = table[differs]

@@ -47,7 +47,9 @@ def plot_headroom(screen: Screen, budget: float | None = None, paper: Mapping[st
     middle = float(min(screen.data["margin"].to_numpy(), key=lambda value: abs(value - 0.05)))
     rows = table[table["margin"] == middle].set_index("profile").loc[names]
     base = rows["headroom"].iloc[0]
-    right.barh(range(len(names)), 100 * (rows["headroom"] / base - 1), color=_colours()[: len(names)])
+    gain = 100 * (rows["headroom"] / base - 1) if base > 0 else np.nan * rows["headroom"]
+    drawn = np.isfinite(gain.to_numpy())
+    right.barh(np.flatnonzero(drawn), gain[drawn], color=np.array(_colours())[: len(names)][drawn])
     right.set_yticks(range(len(names)), names, fontsize=7)
     right.invert_yaxis()
     right.set(xlabel=f"more than '{names[0]}' (%)", title=f"at a margin of {100 * middle:g} %")
@@ -114,7 +116,8 @@ def _load_duration(axes: Axes, demand: Demand) -> None:
 def _at_budget(screen: Screen, budget: float | None) -> tuple[pd.DataFrame, float]:
     there = screen.data["budget"].to_numpy()
     chosen = float(min(there, key=lambda value: abs(value - (0.005 if budget is None else budget))))
-    table = screen.summary()
+    # What nothing limits has no place on an axis.
+    table = screen.summary().replace(np.inf, np.nan)
     return table[table["budget"] == chosen], chosen
 
 

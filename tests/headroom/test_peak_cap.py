@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.headroom import Demand, Offsets, Profile, can_bind, screen
+from pypsa_aidc.headroom.peak_cap import budget_limit, residual_limit
 from tests.headroom.naive import SITE, bisected, optimised, place_site
 
 Case = tuple[list[int], list[float], list[float], float, int, int]
@@ -37,13 +38,38 @@ def demand_of(values: list[int] | np.ndarray) -> Demand:
     return Demand(pd.Series(values, pd.date_range("2024-01-01", periods=len(values), freq="h"), dtype=float))
 
 
+def close(size: float, expected: float) -> bool:
+    return size == expected if np.isinf(expected) else size == pytest.approx(expected, rel=1e-9, abs=1e-7)
+
+
 @pytest.mark.slow
 @settings(max_examples=2000)
+@given(cases())
+def test_closed_form_is_bisection(case: Case) -> None:
+    values, load, relief, margin, calls, offset = case
+    demand, s, c = (np.array(part, dtype=float) for part in (values, load, relief))
+    order = np.argsort(-demand, kind="stable")
+    slack, clock, delay = (
+        (demand.max() * (1 + margin) - demand)[order],
+        np.arange(len(values))[order],
+        np.array([offset]),
+    )
+    residual = residual_limit(slack, clock, s, np.minimum(c, s), delay).size[0]
+    budget = budget_limit(slack, clock, s, delay, np.array([calls])).size[0, 0]
+    place = (clock - offset) % s.size
+    expected = bisected(slack, s[place], c[place], calls)
+    assert close(min(residual, budget), expected)
+    if np.isfinite(expected):
+        kept = can_bind(slack, s[place], np.minimum(c, s)[place], calls)
+        assert close(bisected(slack[kept], s[place][kept], c[place][kept], calls), expected)
+
+
+@settings(max_examples=250)
 @given(cases())
 @example(([100, 100, 100], [1.0], [1.0], 0.0, 2, 0))
 @example(([100, 60], [1.0], [1.2], 0.0, 2, 1))
 @example(([100], [0.5], [0.0], 0.0, 0, 0))
-def test_closed_form_is_bisection(case: Case) -> None:
+def test_screen_is_bisection_and_counts_and_names_rightly(case: Case) -> None:
     values, load, relief, margin, calls, offset = case
     demand, shape = demand_of(values), Profile("x", load, relief)
     alignment = Offsets("given", hours_given=(offset,))
@@ -51,11 +77,7 @@ def test_closed_form_is_bisection(case: Case) -> None:
     own = {name: found[name].item() for name in ("headroom", "hours", "events", "longest", "limiter", "hour")}
     s, c = shape.laid(demand.clock, offset)
     slack, size = demand.peak * (1 + margin) - demand.mw, own["headroom"]
-    expected = bisected(slack, s, c, calls)
-    assert size == expected if np.isinf(expected) else size == pytest.approx(expected, rel=1e-9, abs=1e-7)
-    if np.isfinite(size):
-        binding = can_bind(slack, s, c, calls)
-        assert bisected(slack[binding], s[binding], c[binding], calls) == pytest.approx(size, rel=1e-9, abs=1e-7)
+    assert close(size, bisected(slack, s, c, calls))
     # Called hours at that size, one by one.
     called = [bool(share > 0 and room / share < size) for room, share in zip(slack, s, strict=True)]
     events = [part for part in "".join("x" if one else "." for one in called).split(".") if part]
