@@ -21,8 +21,9 @@ NEIGHBOURS = 3
 """Hours before and after, of which the median is what a spike is measured against."""
 DAYS_BESIDE = 3
 """Days before and after a filled hour in whose same clock hours a peak it may hide is looked for."""
-NEAR_PEAK = 0.98
-"""Share of the peak from which demand on those days makes a hidden peak likely."""
+NEAR_PEAK = 0.9
+"""Share of the peak from which demand on those days leaves room for a hidden peak: of the hundred highest hours of each
+year 2020–2024 in MISO South, at most three exceeded the same hour of all days beside them by more than a ninth."""
 _SHOWN = 3
 
 
@@ -184,7 +185,7 @@ def doubts(demand: Demand) -> list[str]:
     if len(higher):
         top = higher.sort_values("old", kind="stable").iloc[-1]
         texts.append(
-            f"{len(higher)} hours above the peak of {demand.peak:,.6g} MW were replaced, which lowers the cap: "
+            f"hours above the peak of {demand.peak:,.6g} MW were replaced ({len(higher)} h), which lowers the cap: "
             f"{top['old']:,.6g} MW at {top['snapshot']} UTC ({top['rule']}), {top['action']}"
         )
     filled = pd.DatetimeIndex(audit.loc[audit["old"].isna(), "snapshot"])
@@ -197,7 +198,7 @@ def doubts(demand: Demand) -> list[str]:
     if near.any():
         first = int(np.flatnonzero(near)[0])
         texts.append(
-            f"{int(near.sum())} missing hours may hide the peak that sets the cap, the first at {filled[first]} UTC: "
+            f"missing hours may hide the peak that sets the cap ({int(near.sum())} h, first {filled[first]} UTC): "
             f"within {DAYS_BESIDE} days the same hour reached {highest[first]:,.6g} of {demand.peak:,.6g} MW"
         )
     return texts

@@ -99,7 +99,10 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     for name, frame in tables.items():
         study.save(frame.assign(data=DATA), arguments.out, name)
         if name != "sensitivity":
-            study.show(console, frame, f"{name} ({DATA})", {"headroom": 1, "p5": 0, "p95": 0, "budget": 4})
+            shown = frame.drop(columns=["doubts", "why"], errors="ignore")
+            study.show(
+                console, shown, f"{name} ({DATA})", {"budget": 4, "difference": 4, "depth_1h": 4, "depth_24h": 4}
+            )
     if arguments.figures is not None:
         paper = _published()
         medians = paper[paper["quantity"] == "headroom"].set_index("profile")["paper"].to_dict()

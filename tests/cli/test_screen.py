@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from pypsa_aidc import fleet
+from pypsa_aidc.cli import main
 from pypsa_aidc.headroom import Demand, regional_network
 from tests.cli.test_dispatch import run
 
@@ -28,6 +30,14 @@ def test_bundled_region_with_the_paper_beside_it(tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"synthetic_{figure}.png").stat().st_size > 10_000
 
 
+def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Exit code of the command, run in this process: most of its time goes into imports."""
+    monkeypatch.setattr("sys.argv", ["pypsa-aidc", "screen", *arguments])
+    with pytest.raises(SystemExit) as left, warnings.catch_warnings():
+        main()
+    return int(left.value.code or 0)
+
+
 def own_files(folder: Path) -> Demand:
     rows = pd.DataFrame({"hour": range(48), "cluster": "c", "layer": ["floor", "eligible"] * 24, "power": 5.0})
     fleet.envelope_from_frame(rows, source="a meter").save(folder / "envelope.nc")
@@ -39,16 +49,23 @@ def own_files(folder: Path) -> Demand:
     return demand
 
 
-def test_demand_and_fleet_of_the_user(tmp_path: Path) -> None:
+def test_demand_and_fleet_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     own_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
     common = ("--envelope", "envelope.nc", "--offsets", "all", "--margin", "0.05", "--budget", "0.1", "--no-calls")
-    done = run("screen", "demand.csv", *common, "--gaps", "interpolate", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "paper" not in done.stdout
-    assert "synthetic" not in done.stdout
-    assert (tmp_path / "out" / "cases.csv").is_file()
-    network = run("screen", "mine.nc", *common, "--no-figures", "--out", "out2", cwd=tmp_path)
-    assert network.returncode == 0, network.stderr
+    assert called(monkeypatch, "demand.csv", *common, "--gaps", "interpolate", "--out", "out") == 0
+    shown = capsys.readouterr().out
+    assert "mine" not in shown
+    for word in ("paper", "synthetic"):
+        assert word not in shown
+    cases = pd.read_csv(tmp_path / "out" / "cases.csv").set_index("profile")
+    # A flat load: 5 % of 90 MW without relief; all of it callable, the budget of a tenth of the hours binds.
+    assert cases.at["none", "headroom"] == pytest.approx(4.5)
+    assert cases.at["full", "limiter"] == "call budget"
+    assert called(monkeypatch, "mine.nc", *common, "--no-figures", "--out", "out2") == 0
+    assert "mine" in capsys.readouterr().out
     assert not (tmp_path / "out2" / "figure_17_headroom.png").exists()
 
 
@@ -63,12 +80,18 @@ def test_demand_and_fleet_of_the_user(tmp_path: Path) -> None:
         (["mine.nc", "--envelope", "mine.nc"], "Envelope"),
     ],
 )
-def test_bad_input_is_one_message_and_exit_code_2(tmp_path: Path, arguments: list[str], named: str) -> None:
+def test_bad_input_is_one_message_and_exit_code_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    named: str,
+) -> None:
     own_files(tmp_path)
     (tmp_path / "broken.nc").write_bytes(b"no netCDF at all")
-    done = run("screen", *arguments, "--out", "out", cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("error: ")
-    assert named in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.chdir(tmp_path)
+    assert called(monkeypatch, *arguments, "--out", "out") == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert named in told
     assert not (tmp_path / "out").exists()
