@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +33,6 @@ from pypsa_aidc.headroom import (
     screen,
     screen_calls,
 )
-from pypsa_aidc.headroom.cleaning import doubts
 from pypsa_aidc.headroom.screen_plots import plot_headroom, plot_ratios
 
 BUNDLED = "miso_south"
@@ -60,11 +60,13 @@ def screen_verb(
     ] = None,
     period: Annotated[str, typer.Option(help="What a budget is a share of: whole or year.")] = "whole",
     offsets: Annotated[str, typer.Option(help="Alignments: random, day, week or all.")] = "random",
-    seed: Annotated[int, typer.Option(help="Seed of random alignments.")] = Offsets().seed,
+    seed: Annotated[int | None, typer.Option(help=f"Seed of random alignments; {Offsets().seed}.")] = None,
     region: Annotated[str | None, typer.Option(help="Region in a demand file, e.g. 8910.")] = None,
     column: Annotated[str | None, typer.Option(help="Column of a demand file: raw, imputed, adjusted.")] = None,
-    calendar: Annotated[str, typer.Option(help="Time zone in which days and years of a demand file start.")] = "UTC",
-    gaps: Annotated[str, typer.Option(help="Missing hours of a demand file: raise, interpolate or drop.")] = "raise",
+    calendar: Annotated[
+        str | None, typer.Option(help="Time zone in which days and years start; of a file, UTC.")
+    ] = None,
+    gaps: Annotated[str, typer.Option(help="Missing hours of demand: raise, interpolate or drop.")] = "raise",
     limit: Annotated[int, typer.Option(help="Longest gap that is interpolated, h.")] = 24,
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
     tier: Annotated[float, typer.Option(help="Share of the load that the constant tier sheds, 0 … 1.")] = 0.2,
@@ -79,13 +81,14 @@ def screen_verb(
     quiet_libraries()
     faults = Faults("pypsa-aidc screen")
     faults.require(offsets in OFFSETS, "--offsets", offsets, f"one of {', '.join(OFFSETS)}")
+    faults.require(seed is None or offsets == "random", "--seed", seed, "nothing: only random offsets are drawn")
     faults.require(demand is None or demand.is_file(), "demand", str(demand), "an existing file")
     faults.raise_any()
     margins, budgets = sorted(margin or (0.0, 0.02, 0.05, 0.1)), sorted(budget or (0.0025, 0.005, 0.01, 0.015, 0.02))
-    alignments = Offsets(OFFSETS[offsets], seed=seed, step=STEPS.get(offsets, 24))  # type: ignore[arg-type]
-    options = {"region": region, "column": column, "calendar": calendar}
+    drawn = Offsets().seed if seed is None else seed
+    alignments = Offsets(OFFSETS[offsets], seed=drawn, step=STEPS.get(offsets, 24))  # type: ignore[arg-type]
     with _notes():
-        tidy = _demand(demand, options, gaps, limit)
+        tidy = _demand(demand, {"region": region, "column": column}, calendar, gaps, limit)
     made = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
     shapes = profiles(made, q=q, tier=tier)
     report = Report(out, made.synthetic)
@@ -95,11 +98,13 @@ def screen_verb(
         case = screen(tidy, shapes, period=period, margin=MARGIN, budget=BUDGET, offsets=alignments)  # type: ignore[arg-type]
         limited = None
         if calls and period == "whole":
-            surface = fleet.surface(made, q=q, portfolio="supported" if made.synthetic else None)
+            surface = fleet.surface(made, q=q)
             depths = call_depths(surface, reliability, float(made.peak().mean()))
             limited = screen_calls(
                 tidy, shapes[0], depths, margin=MARGIN, budget=BUDGET, recovery=RECOVERY, offsets=alignments
             )
+    if calls and period != "whole":
+        console().print("note: calls limited by K are left out: they are screened over the whole period only")
     paper = _paper() if demand is None and envelope is None else None
     title = f"Headroom, MW: margin {100 * MARGIN:g} %, budget {100 * BUDGET:g} % of hours ({period}); {alignments}"
     table = _headroom(case, limited, paper)
@@ -132,14 +137,18 @@ def _source(report: Report) -> str:
     return "synthetic fleet" if report.synthetic else "trace"
 
 
-def _demand(path: Path | None, options: dict[str, Any], gaps: str, limit: int) -> Demand:
-    """Read and clean; the bundled network is clean already, but still tells what its gaps may hide."""
+def _demand(path: Path | None, options: dict[str, Any], calendar: str | None, gaps: str, limit: int) -> Demand:
+    """Read and clean; a network says by itself what its demand is."""
     if path is None or path.suffix == ".nc":
+        faults = Faults("pypsa-aidc screen")
+        for name, value in options.items():
+            faults.require(value is None, f"--{name}", value, "nothing: a network has no regions or columns")
+        faults.raise_any()
         found = network_demand(_network(path or bundled()))
-        for text in doubts(found):
-            warnings.warn(text, DemandWarning, stacklevel=2)
-        return found if path is None else clean(found, gaps=gaps, limit=limit)  # type: ignore[arg-type]
-    return clean(read_demand(path, **options), gaps=gaps, limit=limit)  # type: ignore[arg-type]
+        found = found if calendar is None else replace(found, calendar=calendar)
+    else:
+        found = read_demand(path, calendar=calendar or "UTC", **options)
+    return clean(found, gaps=gaps, limit=limit)  # type: ignore[arg-type]
 
 
 def _network(path: Path) -> pypsa.Network:

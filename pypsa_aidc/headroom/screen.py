@@ -144,7 +144,7 @@ class Screen:
     def calls(
         self, profile: str, margin: float, budget: float, alignment: int = 0, size: float | None = None
     ) -> pd.DataFrame:
-        """List the calls of one case.
+        """List the stretches of hours in which the load of one case exceeds the cap.
 
         Parameters
         ----------

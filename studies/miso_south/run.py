@@ -194,7 +194,7 @@ def _periods(config: Config, demand: Demand, shapes: tuple[Profile, ...]) -> pd.
 
 def _calls(config: Config, demand: Demand, envelope: fleet.Envelope, load: Profile) -> pd.DataFrame:
     """Relief in calls that K limits by their duration, by reliability of a call."""
-    surface = fleet.surface(envelope, portfolio="supported")
+    surface = fleet.surface(envelope)
     frames = []
     for reliability in config.reliabilities:
         depths = call_depths(surface, reliability, float(envelope.peak().mean()))

@@ -149,6 +149,15 @@ def test_a_fleet_of_the_user() -> None:
     assert found.plot().get_suptitle() == ""
 
 
+def test_relief_beyond_the_load_counts_up_to_it_and_is_counted() -> None:
+    """Row 25 of the reported faults: more curtailed than drawn."""
+    demand = Demand(pd.Series([60.0, 100.0, 80.0], pd.date_range("2024", periods=3, freq="h")))
+    shapes = [Profile("all", [1.0, 0.5], [1.0, 0.5]), Profile("more", [1.0, 0.5], [1.5, 0.5])]
+    found = screen(demand, shapes, period="whole", budget=0.4, offsets=Offsets("all")).data
+    assert found["clipped"].to_numpy().tolist() == [0, 1]
+    np.testing.assert_array_equal(found["headroom"][0], found["headroom"][1])
+
+
 def test_offsets() -> None:
     assert len(Offsets().hours(4440)) == 200
     assert np.array_equal(Offsets(seed=6).hours(4440), np.random.default_rng(6).integers(0, 4440, 200))
