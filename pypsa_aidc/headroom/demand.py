@@ -100,6 +100,9 @@ class Demand:
         repeated = index[index.duplicated()]
         faults.require(repeated.empty, "index", [str(hour) for hour in repeated[:3]], "each hour once")
         faults.require(bool(index.is_monotonic_increasing), "index", "hours out of order", "ascending hours")
+        steps = np.diff(index.to_numpy())
+        typical = pd.Timedelta(np.median(steps.astype("timedelta64[s]").astype(np.int64)), "s") if steps.size else HOUR
+        faults.require(typical == HOUR, "index", f"steps of {typical}", "steps of one hour, apart from gaps")
         try:
             ZoneInfo(self.calendar)
         except (KeyError, ValueError, OSError):

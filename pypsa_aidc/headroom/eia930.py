@@ -329,8 +329,8 @@ def _series(
         hint = "If the stamps are local times with daylight saving, give timezone=." if timezone is None else ""
         faults.add(f"{row['file']}, row {row['row']}: hour {row['hour']} UTC", both, "one value for each hour", hint)
     faults.raise_any()
-    values = repeated["chosen"]
-    audit.append(findings(pd.DatetimeIndex(repeated["hour"]), "duplicate", values, values, "dropped"))
+    same = repeated["chosen"]
+    audit.append(findings(pd.DatetimeIndex(repeated["hour"]), "duplicate", same, same, "dropped"))
     table = table[~again].set_index("hour")
     differs = (table["raw"] != table["chosen"]) & ~(table["raw"].isna() & table["chosen"].isna())
     changed = table[differs]

@@ -20,6 +20,7 @@ class Offsets:
     """Hours by which a recorded load is delayed, in a circle, before it is laid over the demand.
 
     Hour t of the demand, counted from a midnight of its calendar, meets hour (t − offset) mod n of a load of n hours.
+    Where n is no multiple of a week, as 4,440 is not, the day of the week moves on with each repetition of the load.
 
     Attributes
     ----------

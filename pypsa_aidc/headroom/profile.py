@@ -149,7 +149,9 @@ def profiles(
     faults.number("tier", tier, at_least=0, at_most=1)
     faults.raise_any()
     peak = envelope.peak().to_numpy()
-    faults.require(bool((peak > 0).all()), "envelope", "a peak of 0 MW", "facility power above 0 in each week")
+    absent = int((~(peak > 0)).sum())
+    expected = "at least 24 hours, and facility power above 0 in each week"
+    faults.require(not absent, "envelope", f"{absent} hours without a peak above 0 MW", expected)
     faults.raise_any()
     load = filled(envelope.facility) / peak
     eligible = envelope.relief(portfolio).sum("cluster", skipna=False)

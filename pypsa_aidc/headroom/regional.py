@@ -72,12 +72,19 @@ def network_demand(n: pypsa.Network) -> Demand:
     Raises
     ------
     InputError
-        No load, snapshots that are no hours.
+        No load, snapshots that are not consecutive hours, or that stand for more than one.
     """
     faults = Faults(f"Demand of network '{n.name}'")
     faults.require(len(n.loads) > 0, "loads", 0, "at least one Load")
     hourly = isinstance(n.snapshots, pd.DatetimeIndex)
     faults.require(hourly, "snapshots", type(n.snapshots).__name__, "hours: a DatetimeIndex")
+    if isinstance(n.snapshots, pd.DatetimeIndex):
+        steps = n.snapshots[1:] - n.snapshots[:-1]
+        faults.require(bool((steps == HOUR).all()), "snapshots", sorted(set(map(str, steps)))[:3], "steps of one hour")
+    weightings = n.snapshot_weightings["objective"].unique()
+    faults.require(
+        bool((weightings == 1).all()), "snapshot_weightings", weightings.tolist()[:3], "1 h for each snapshot"
+    )
     faults.raise_any()
     total = n.get_switchable_as_dense("Load", "p_set").mul(-n.loads["sign"]).sum(axis=1, skipna=False)
     if META not in n.meta:

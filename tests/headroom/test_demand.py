@@ -199,5 +199,7 @@ def test_hours_with_a_zone_and_the_clock_of_the_calendar() -> None:
     assert demand.between("2024-01-01 02:00", "2024-01-02").series.tolist() == [2.0, 3.0]
     with pytest.raises(InputError, match="a part of"):
         demand.between("2025-01-01", "2026-01-01")
+    with pytest.raises(InputError, match="steps of one hour, apart from gaps"):
+        Demand(pd.Series(1.0, pd.date_range("2024-01-01", periods=9, freq="2h")))
     with pytest.raises(InputError, match="each hour once"):
         Demand(pd.Series([1.0, 2.0], [hours[0], hours[0]]))

@@ -52,6 +52,12 @@ def test_demand_of_any_network() -> None:
     assert demand.region == "two buses"
     with pytest.raises(InputError, match="at least one Load"):
         network_demand(pypsa.Network(snapshots=hours))
+    n.snapshot_weightings.loc[:, "objective"] = 2.0
+    with pytest.raises(InputError, match=r"snapshot_weightings.*1 h for each"):
+        network_demand(n)
+    n.set_snapshots(pd.date_range("2024", periods=3, freq="3h"))
+    with pytest.raises(InputError, match=r"0 days 03:00:00.*steps of one hour"):
+        network_demand(n)
     n = pypsa.Network()
     n.add("Bus", "a")
     n.add("Load", "a", bus="a", p_set=10.0)

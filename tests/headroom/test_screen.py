@@ -146,6 +146,9 @@ def test_a_fleet_of_the_user() -> None:
     demand = Demand(pd.Series(np.linspace(60, 100, 48), hours))
     found = screen(demand, shapes, period="whole", budget=1.0, offsets=Offsets("all"))
     assert not found.synthetic
+    short = fleet.envelope_from_frame(rows[rows["hour"] < 5], source="a meter")
+    with pytest.raises(InputError, match="5 hours without a peak.*at least 24 hours"):
+        profiles(short)
     assert found.plot().get_suptitle() == ""
 
 
