@@ -6,6 +6,8 @@ from pypsa_aidc.network.audit import AuditReport, audit
 from pypsa_aidc.network.checks import check_network
 from pypsa_aidc.network.costs import operating as operating_costs
 from pypsa_aidc.network.derived import refresh
+from pypsa_aidc.network.exchange import export, load
+from pypsa_aidc.network.frozen import freeze, is_frozen, thaw
 from pypsa_aidc.network.hook import compose, extra_functionality, hook
 from pypsa_aidc.network.indicators import indicators
 from pypsa_aidc.network.infeasible import explain
@@ -32,10 +34,14 @@ __all__ = [
     "compose",
     "describe",
     "explain",
+    "export",
     "extra_functionality",
+    "freeze",
     "hook",
     "indicators",
+    "is_frozen",
     "list_sites",
+    "load",
     "operating_costs",
     "optimize",
     "prices",
@@ -44,6 +50,7 @@ __all__ = [
     "remove",
     "scenario_network",
     "sites",
+    "thaw",
     "update",
     "uses_storage",
     "values",

@@ -26,8 +26,13 @@ def refresh(n: pypsa.Network, chosen: Iterable[Site] | None = None, snapshots: p
             labels = rows(n.generators.index, generator)
             n.generators.loc[labels, "p_nom"] = peak_power(load, n, snapshots)
             n.generators.loc[labels, "e_sum_min"] = least_energy(load, n, snapshots)
-            n.generators.loc[labels, "p_set"] = np.nan
-            n.generators_t.p_set = n.generators_t.p_set.drop(columns=labels, errors="ignore")
+            _free(n, labels)
+        _free(n, rows(n.generators.index, site.idle))
+
+
+def _free(n: pypsa.Network, labels: pd.Index) -> None:
+    n.generators.loc[labels, "p_set"] = np.nan
+    n.generators_t.p_set = n.generators_t.p_set.drop(columns=labels, errors="ignore")
 
 
 def least_energy(load: TrainingLoad, n: pypsa.Network, snapshots: pd.Index | None = None) -> float:
