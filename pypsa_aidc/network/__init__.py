@@ -7,6 +7,7 @@ from pypsa_aidc.network.checks import check_network
 from pypsa_aidc.network.costs import operating as operating_costs
 from pypsa_aidc.network.derived import refresh
 from pypsa_aidc.network.exchange import export, load
+from pypsa_aidc.network.findings import Finding, Findings, check
 from pypsa_aidc.network.frozen import freeze, is_frozen, thaw
 from pypsa_aidc.network.hook import compose, extra_functionality, hook
 from pypsa_aidc.network.indicators import indicators
@@ -25,10 +26,13 @@ __all__ = [
     "SCENARIOS",
     "Accessor",
     "AuditReport",
+    "Finding",
+    "Findings",
     "Result",
     "Site",
     "add",
     "audit",
+    "check",
     "check_network",
     "clear_results",
     "compose",

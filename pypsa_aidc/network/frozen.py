@@ -11,7 +11,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, InputError, StaleError, UnsupportedError
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.derived import refresh
-from pypsa_aidc.network.index import columns, names, rows
+from pypsa_aidc.network.index import columns, names
 from pypsa_aidc.network.result import RESULT
 from pypsa_aidc.network.site import sites
 from pypsa_aidc.network.spec import COLUMN
@@ -73,22 +73,21 @@ def freeze(n: pypsa.Network) -> None:
     faults.raise_any(InputError)
     schedule.read(n)
     refuse_exclusive(n)
-    power = n.c.generators.dynamic["p"]
-    for name in decided:
-        for label in rows(n.generators.index, name):
-            known = power[label] if label in power else pd.Series(np.nan, n.snapshots)
-            missing = n.snapshots[known.isna()]
-            faults.require(
-                not len(missing),
-                f"Generator {name!r}, p",
-                f"no power at {len(missing)} of {len(n.snapshots)} snapshots, the first {missing[:1].tolist()}",
-                "a solution for every snapshot",
-                "Solve all of them, or freeze the part that is solved: n.copy(snapshots=...).",
-            )
+    unsolved = n.snapshots.difference(schedule.solved_snapshots(n), sort=False)
+    faults.require(
+        not len(unsolved),
+        "snapshots",
+        f"no schedule at {len(unsolved)} of {len(n.snapshots)} snapshots, the first {unsolved[:1].tolist()}",
+        "a solution for every snapshot",
+        "Solve all of them, or freeze the part that is solved: n.copy(snapshots=...).",
+    )
     faults.raise_any(StaleError)
     labels = n.generators.index[names(n.generators.index).isin(decided)]
     # A solver keeps limits only to its tolerance; as data, a power beyond them would be infeasible.
-    fixed = power[labels].clip(lower=0.0, upper=n.generators.loc[labels, "p_nom"], axis=1)
+    power = n.c.generators.dynamic["p"]
+    fixed = power.reindex(columns=labels, fill_value=0.0).clip(
+        lower=0.0, upper=n.generators.loc[labels, "p_nom"], axis=1
+    )
     others = n.c.generators.dynamic[_SET_POINT].drop(columns=labels, errors="ignore")
     joined = pd.concat([others, fixed], axis=1)
     joined.columns = joined.columns.set_names(n.generators.index.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +25,13 @@ def assert_same_schedule(read: pypsa.Network, n: pypsa.Network) -> None:
     assert aidc.sites(read) == aidc.sites(n)
 
 
-def scigrid(data: Path, hours: int) -> pypsa.Network:
-    """The German grid with three AIDCs, at the buses of the study: wind, a congested line, sun."""
-    n = pypsa.Network(data / "networks" / "scigrid-de.nc")
-    n.set_snapshots(n.snapshots[:hours])
-    for name, bus, share in (("Hamburg", "21", 0.6), ("Weser", "303", 0.7), ("Munich", "64", 0.5)):
-        work = share * hours * HOUR
-        load = aidc.TrainingLoad("A", work, (LEAN, WIDE), aidc.Rules(segments=hours // 2), baseline=LEAN)
-        aidc.add(n, name, bus=bus, gpus=80, pue=1.2, base_load=6.0, jobs=[load])
+def with_three_sites(n: pypsa.Network, buses: tuple[str, str, str], segments: int, scale: float = 1.0) -> pypsa.Network:
+    """Add three AIDCs, each with a job that fills a good half of the horizon in its lean mode."""
+    lean, wide = (replace(mode, it_power=scale * mode.it_power) for mode in (LEAN, WIDE))
+    for bus, share in zip(buses, (0.6, 0.7, 0.5), strict=True):
+        work = share * len(n.snapshots) * HOUR
+        load = aidc.TrainingLoad("A", work, (lean, wide), aidc.Rules(segments=segments), baseline=lean)
+        aidc.add(n, f"AIDC {bus}", bus=bus, gpus=80, pue=1.2, base_load=6.0 * scale, jobs=[load])
     return n
 
 
@@ -54,11 +54,127 @@ def hold_round_trip(n: pypsa.Network, folder: Path, gap: float) -> None:
     np.testing.assert_allclose(read.generators["e_sum_min"], n.generators["e_sum_min"])
 
 
-@pytest.mark.filterwarnings("ignore:.*PyPSA version:UserWarning")
-def test_round_trip_of_the_german_grid(shared_data: Path, tmp_path: Path) -> None:
-    hold_round_trip(scigrid(shared_data, 4), tmp_path, 1e-7)
+def test_round_trip_of_a_meshed_network(shared_data: Path, tmp_path: Path) -> None:
+    """Lines, DC links, extendable capacity and a limit on emissions: all of PyPSA's own stays as it was."""
+    n = pypsa.Network(shared_data / "networks" / "ac-dc-meshed.nc")
+    hold_round_trip(with_three_sites(n, ("London", "Frankfurt", "Norway"), 5), tmp_path, 1e-9)
 
 
 @pytest.mark.slow
-def test_round_trip_of_the_german_grid_over_a_day(shared_data: Path, tmp_path: Path) -> None:
-    hold_round_trip(scigrid(shared_data, 24), tmp_path, 1e-6)
+def test_round_trip_of_the_german_grid(shared_data: Path, tmp_path: Path) -> None:
+    """585 buses over a day, at the buses of the study: wind, a congested line, sun."""
+    n = pypsa.Network(shared_data / "networks" / "scigrid-de.nc")
+    hold_round_trip(with_three_sites(n, ("21", "303", "64"), 6), tmp_path, 1e-6)
+
+
+def test_everything_that_draws_power_is_frozen(tmp_path: Path) -> None:
+    """Idle GPUs, a PUE and a base load that vary, two jobs: the file says all of it to plain PyPSA."""
+    n = grid()
+    chips = aidc.GPU("X", {"bf16": 1e15}, memory=80e9, train_w=5e5, idle_w=5e4)
+    options = {"gpus": 12, "gpu": chips, "draw_idle": True, "jobs": [job("A"), job("B", 2.0, 2)]}
+    site(n, pue=np.linspace(1.2, 1.3, 8), base_load=np.linspace(1.0, 0.5, 8), **options)
+    hold_round_trip(n, tmp_path, 1e-9)
+    idle = n.generators_t.p["dc idle"]
+    assert idle.max() > idle.min()
+
+
+def test_export_leaves_the_network_alone(tmp_path: Path) -> None:
+    n = two_sites()
+    aidc.optimize(n, **QUIET)
+    before = copy_network(n)
+    model = n.model
+    aidc.export(n, tmp_path / "frozen.nc")
+    assert n.model is model
+    assert n.equals(before)
+
+
+def test_a_solution_of_the_hook_is_frozen_too(tmp_path: Path) -> None:
+    n = two_sites()
+    n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    read = aidc.load(tmp_path / "frozen.nc")
+    assert_same_schedule(read, n)
+    assert is_frozen(read)
+
+
+def test_a_free_file_has_free_jobs(tmp_path: Path) -> None:
+    n = two_sites()
+    aidc.optimize(n, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    frozen = aidc.load(tmp_path / "frozen.nc")
+    aidc.export(frozen, tmp_path / "free.nc", frozen=False)
+    free = aidc.load(tmp_path / "free.nc")
+    assert not is_frozen(free)
+    assert_same_schedule(free, n)
+    free.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    assert free.objective == pytest.approx(n.objective, rel=1e-9)
+
+
+def test_the_hook_refuses_frozen_jobs_until_they_are_thawed() -> None:
+    n = two_sites()
+    aidc.optimize(n, **QUIET)
+    aidc.freeze(n)
+    frozen = copy_network(n)
+    with pytest.raises(aidc.StaleError, match="aidc.refresh"):
+        frozen.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    aidc.thaw(frozen)
+    frozen.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    assert frozen.objective == pytest.approx(n.objective, rel=1e-9)
+
+
+def test_mode_changes_cost_nothing_in_plain_pypsa(tmp_path: Path) -> None:
+    """The one difference of objectives: PyPSA has no place for it, and the convention says so."""
+    rules = {"segments": 6, "waiting": False, "mode_change_cost": 0.05}
+    n = site(grid(prices=[0.1, 0.1, 0.1, 0.1, 0.1, 9.0, 9.0, 9.0]), jobs=[job(hours=6.0, **rules)])
+    aidc.optimize(n, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
+    steps = n.aidc.schedule().sort_values("start")
+    joined = steps["start"].iloc[1:].to_numpy() - steps["end"].iloc[:-1].to_numpy() == np.timedelta64(1, "h")
+    changes = int((joined & (steps["data"].diff().iloc[1:].to_numpy() != 0)).sum())
+    assert changes > 0
+    assert plain.objective == pytest.approx(n.objective - 0.05 * changes, rel=1e-9)
+
+
+class TestRefused:
+    def test_without_a_schedule(self, tmp_path: Path) -> None:
+        (tmp_path / "old.nc").write_bytes(b"old")
+        with pytest.raises(aidc.NotSolvedError):
+            aidc.export(two_sites(), tmp_path / "old.nc")
+        with pytest.raises(aidc.InputError, match="no AIDC"):
+            aidc.export(grid(), tmp_path / "old.nc")
+        assert (tmp_path / "old.nc").read_bytes() == b"old"
+
+    def test_with_a_schedule_of_another_solve(self, tmp_path: Path) -> None:
+        n = two_sites()
+        aidc.optimize(n, **QUIET)
+        n.optimize(output_flag=False)
+        with pytest.raises(aidc.AIDCError):
+            aidc.export(n, tmp_path / "n.nc")
+        assert not list(tmp_path.iterdir())
+
+    def test_where_a_part_of_the_snapshots_was_solved(self, tmp_path: Path) -> None:
+        n = grid(12)
+        site(n)
+        aidc.optimize(n, n.snapshots[:8], **QUIET)
+        with pytest.raises(aidc.StaleError, match=r"4 of 12 snapshots.*n.copy\(snapshots"):
+            aidc.export(n, tmp_path / "n.nc")
+        part = copy_network(n).copy(snapshots=n.snapshots[:8])
+        aidc.export(part, tmp_path / "n.nc")
+        plain = optimize_plainly(tmp_path / "n.nc", tmp_path / "plain")
+        assert plain.objective == pytest.approx(n.objective, rel=1e-9)
+
+    def test_where_binaries_keep_storage_exclusive(self, tmp_path: Path) -> None:
+        n = grid(prices=[-5.0, -5.0, -5.0, -5.0, 1.0, 1.0, 1.0, 1.0])
+        n.generators.loc["market", "p_min_pu"] = 0.2
+        n.add("Generator", "sink", bus="grid", carrier="AC", p_nom=200.0, sign=-1, marginal_cost=0.01)
+        n.add("StorageUnit", "battery", bus="grid", p_nom=2.0, max_hours=2.0, efficiency_store=0.5)
+        site(n)
+        result = aidc.optimize(n, exclusive=["battery"], **QUIET)
+        assert result.exclusive == ("battery",)
+        with pytest.raises(aidc.UnsupportedError, match="battery"):
+            aidc.export(n, tmp_path / "n.nc")
+        aidc.export(n, tmp_path / "n.nc", frozen=False)
+        assert aidc.load(tmp_path / "n.nc").aidc.status["exclusive"] == ["battery"]
+        with pytest.raises(aidc.UnsupportedError, match="battery"):
+            aidc.export(aidc.load(tmp_path / "n.nc"), tmp_path / "m.nc")
