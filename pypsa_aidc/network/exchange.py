@@ -104,7 +104,7 @@ def write(n: pypsa.Network, target: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def load(path: str | Path) -> pypsa.Network:
+def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     """Read a network and check the AIDCs in it.
 
     ``pypsa.Network(path)`` reads the same; this says what is wrong with a file, once, instead of at first use.
@@ -114,6 +114,8 @@ def load(path: str | Path) -> pypsa.Network:
     path
         netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them. Specifications are data only, from any of
         them; HDF5 itself may hold pickled objects, so read one only from somebody you trust.
+    check_sites
+        Whether to read the specifications; without, `check` tells what is wrong with them.
 
     Returns
     -------
@@ -144,13 +146,9 @@ def load(path: str | Path) -> pypsa.Network:
         kind = "CSV folder" if source.is_dir() else f"{_FORMATS[source.suffix.lower()]} file"
         faults.add("path", str(path), f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
         raise InputError(faults.subject, tuple(faults)) from error
-    _check_read(n, faults)
+    if check_sites:
+        try:
+            sites(n)
+        except InputError as error:
+            raise type(error)(faults.subject, error.faults) from error
     return n
-
-
-def _check_read(n: pypsa.Network, faults: Faults) -> None:
-    """Read every specification once, so that what is wrong with one shows here and not in the middle of a study."""
-    try:
-        sites(n)
-    except InputError as error:
-        raise type(error)(faults.subject, error.faults) from error
