@@ -12,6 +12,7 @@ from pypsa_aidc.network.frozen import freeze, is_frozen, thaw
 from pypsa_aidc.network.hook import compose, extra_functionality, hook
 from pypsa_aidc.network.indicators import indicators
 from pypsa_aidc.network.infeasible import explain
+from pypsa_aidc.network.matpower import from_matpower
 from pypsa_aidc.network.prices import price as prices
 from pypsa_aidc.network.result import Result, clear_results
 from pypsa_aidc.network.scenarios import SCENARIOS, describe, scenario_network, uses_storage
@@ -41,6 +42,7 @@ __all__ = [
     "export",
     "extra_functionality",
     "freeze",
+    "from_matpower",
     "hook",
     "indicators",
     "is_frozen",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,6 @@ def test_damaged_files_are_our_errors(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged.yaml"
     path.write_text(TEXT[:position] + text + TEXT[position + cut :])
-    try:
+    # Anything but our own error fails the test, and whatever is accepted is whole.
+    with suppress(aidc.InputError):
         assert isinstance(load_config(path), Config)
-    except aidc.InputError as error:
-        assert "damaged.yaml" in str(error)
