@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pypsa_aidc.cli.console import quiet_libraries
+from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply, records
 from pypsa_aidc.network import check, load
 
@@ -22,7 +22,9 @@ def check_verb(
     """List what is wrong or odd with a network. Exit codes: 0 nothing or notes, 1 warnings, 2 errors."""
     quiet_libraries()
     reply = Reply(as_json, quiet)
-    findings = check(load(network, check_sites=False))
+    n = load(network, check_sites=False)
+    with silenced_stdout():
+        findings = check(n)
     frame = findings.to_frame()
     if len(findings):
         reply.table(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +25,7 @@ from pypsa_aidc.network.sizes import check_sizes
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 _SHOWN = 3
+_BUS = re.compile(r"bus\d*")
 
 
 @dataclass(frozen=True)
@@ -154,19 +156,18 @@ def _told(given: object) -> str:
 
 def _unknown_buses(n: pypsa.Network) -> Iterator[Finding]:
     known = set(names(n.buses.index))
-    for component in n.components.values():
-        static = component.static
-        for column in [column for column in static.columns if column == "bus" or column.removeprefix("bus").isdigit()]:
+    for component in sorted(n.one_port_components | n.branch_components):
+        static = n.c[component].static
+        for column in [column for column in static if _BUS.fullmatch(str(column))]:
             used = static[column].fillna("").astype(str)
-            bad = (
-                used[~used.isin(known) & (used != "")]
-                if column not in ("bus", "bus0", "bus1")
-                else used[~used.isin(known)]
-            )
-            for name, bus in bad.iloc[:_SHOWN].items():
-                what = f"{bus!r}, which is not in n.buses"
+            # Links of several outputs leave those that they have not at "".
+            unknown = ~used.isin(known) & ((used != "") | (column in ("bus", "bus0", "bus1")))
+            for name, bus in used[unknown].iloc[:_SHOWN].items():
                 yield Finding(
-                    "error", f"{component.name} {name!r}, {column}", what, "Correct the name, or add the bus."
+                    "error",
+                    f"{component} {name!r}, {column}",
+                    f"{bus!r}, which is not in n.buses",
+                    "Correct the name, or add the bus.",
                 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.index import columns, names, rows
+from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.site import Site, sites
 from pypsa_aidc.units import W_PER_MW
@@ -41,8 +41,8 @@ def check_sizes(n: pypsa.Network) -> Iterator[Found]:
 
 def _network(n: pypsa.Network) -> Iterator[Found]:
     """Demand against supply, island by island."""
-    demand = n.get_switchable_as_dense("Load", "p_set").T.groupby(n.loads["bus"]).sum().T
-    demand.columns = names(demand.columns)
+    loads = _static(n, "Load")
+    demand = columns(n.get_switchable_as_dense("Load", "p_set"), list(loads.index)).T.groupby(loads["bus"]).sum().T
     islands = [set(island) for island in nx.connected_components(nx.Graph(n.graph()))]
     if len(islands) > 1:
         sizes = sorted((len(island) for island in islands), reverse=True)
@@ -68,11 +68,12 @@ def _supply(n: pypsa.Network, buses: set[str]) -> tuple[float, bool]:
     """Fixed capacity that can feed these buses, in MW, and whether any of it is extendable or unlimited."""
     total, extendable = 0.0, False
     for component, attribute in _SUPPLY.items():
-        static = n.c[component].static
+        static = _static(n, component)
         inside = static[static["bus"].isin(buses) & (static["sign"] > 0) & static["active"]]
         extendable |= bool(inside[f"{attribute}_extendable"].any())
         total += float(inside[attribute].sum())
-    stores = n.stores[n.stores["bus"].isin(buses) & n.stores["active"]]
+    stores = _static(n, "Store")
+    stores = stores[stores["bus"].isin(buses) & stores["active"]]
     extendable |= bool(len(stores)) or not np.isfinite(total)
     return total, extendable
 
@@ -108,10 +109,10 @@ def _bus(n: pypsa.Network, site: Site) -> Iterator[Found]:
     bus, deliverable = str(link["bus0"]), 0.0
     supply, extendable = _supply(n, {bus})
     for component, attribute in _BRANCHES.items():
-        static = n.c[component].static
+        static = _static(n, component)
         ends = [column for column in static if str(column).removeprefix("bus").isdigit()]
         at_bus = static[(static[ends] == bus).any(axis=1) & static["active"]]
-        at_bus = at_bus[~names(at_bus.index).isin([site.link])]
+        at_bus = at_bus[at_bus.index != site.link]
         extendable |= bool(at_bus[f"{attribute}_extendable"].any())
         deliverable += float(at_bus[attribute].sum())
     capacity = supply + deliverable
@@ -136,3 +137,11 @@ def _series(n: pypsa.Network, site: Site) -> tuple[pd.Series, pd.Series, pd.Seri
     base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base])[site.base]
     efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link])[site.link]
     return base, 1 / efficiency.clip(lower=1e-3), n.links.loc[rows(n.links.index, site.link)].iloc[0]
+
+
+def _static(n: pypsa.Network, component: str) -> pd.DataFrame:
+    """Components by name; with scenarios, those of the first, which is enough for orders of magnitude."""
+    static = n.c[component].static
+    if not isinstance(static.index, pd.MultiIndex) or static.empty:
+        return pd.DataFrame(static)
+    return pd.DataFrame(static.xs(static.index.get_level_values(0)[0], level=0))

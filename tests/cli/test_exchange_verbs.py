@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -161,6 +164,15 @@ class TestCheck:
         assert done.code == 2
         assert done.data["worst"] == "error"
         assert done.data["findings"][0]["component"] == "Generator 'market', p_nom"
+
+    def test_json_alone_is_on_stdout(self, tmp_path: Path) -> None:
+        """In a process of its own, where the solver that looks for a fitting pool writes to the terminal by itself."""
+        site(grid(), jobs=[job("A"), job("B")], gpus=8).export_to_netcdf(tmp_path / "n.nc")
+        command = [sys.executable, "-c", "from pypsa_aidc.cli import main; main()", "check", "n.nc", "--json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
+        assert done.returncode == 1
+        assert done.stderr == ""
+        assert json.loads(done.stdout)["worst"] == "warning"
 
     def test_a_broken_specification_is_a_finding(self, run: Runner, tmp_path: Path) -> None:
         n = site(grid())

@@ -159,6 +159,25 @@ def test_frozen_and_stale_results_are_told(tmp_path: Path) -> None:
     assert any("solved again without AIDC jobs" in finding.remedy for finding in aidc.check(n).of("warning"))
 
 
+def test_scenarios_and_periods_are_looked_over_as_well() -> None:
+    n = grid()
+    n.add("Load", "town", bus="grid", p_set=np.linspace(20, 60, 8))
+    n.set_scenarios({"rising": 0.7, "falling": 0.3})
+    load = aidc.TrainingLoad("A", WORK, (LEAN, WIDE), aidc.Rules(segments=4))
+    aidc.add(n, "dc", bus="grid", gpus=64, base_load=0.02, jobs=[load])
+    assert found(n) == []
+    n.c.generators.static.loc[("falling", "market"), "p_nom"] = -5.0
+    assert any(kind == "error" and "p_nom: -5.0" in text for kind, text in found(n))
+    m = sound()
+    m.investment_periods = [2030, 2040]
+    assert found(m) == []
+
+
+def test_networks_of_pypsa_have_no_errors(shared_data: Path) -> None:
+    for name in ("ac-dc-meshed", "scigrid-de"):
+        assert found(pypsa.Network(shared_data / "networks" / f"{name}.nc")) == []
+
+
 def test_findings_print_filter_and_compare() -> None:
     n = sound(p_nom=0.2)
     n.generators.loc["market", "p_nom"] = -5.0

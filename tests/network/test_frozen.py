@@ -136,6 +136,48 @@ def test_mode_changes_cost_nothing_in_plain_pypsa(tmp_path: Path) -> None:
     assert plain.objective == pytest.approx(n.objective - 0.05 * changes, rel=1e-9)
 
 
+class TestModesOfPyPSA:
+    """Frozen in place and solved again plainly: what has more than one dimension of time or of chance."""
+
+    def assert_plain_optimum(self, n: pypsa.Network, **options: object) -> None:
+        aidc.optimize(n, **QUIET, **options)
+        schedule, objective, prices = n.aidc.schedule(), n.objective, n.buses_t.marginal_price.copy()
+        aidc.freeze(n)
+        frozen = copy_network(n)
+        assert frozen.optimize(output_flag=False, **options) == ("ok", "optimal")
+        assert frozen.objective == pytest.approx(objective, rel=1e-9)
+        np.testing.assert_allclose(frozen.buses_t.marginal_price[prices.columns], prices, atol=1e-6)
+        pd.testing.assert_frame_equal(frozen.aidc.schedule(), schedule)
+        aidc.thaw(frozen)
+        assert aidc.optimize(frozen, **QUIET, **options).objective == pytest.approx(objective, rel=1e-9)
+
+    def test_scenarios(self) -> None:
+        n = grid()
+        n.set_scenarios({"rising": 0.7, "falling": 0.3})
+        site(n)
+        self.assert_plain_optimum(n)
+
+    def test_investment_periods(self) -> None:
+        n = grid()
+        n.investment_periods = [2030, 2040]
+        n.investment_period_weightings["objective"] = [10.0, 1.0]
+        site(n)
+        self.assert_plain_optimum(n, multi_investment_periods=True)
+
+    def test_an_extendable_connection(self) -> None:
+        self.assert_plain_optimum(site(grid(), p_nom=1.5, p_nom_extendable=True, capital_cost=3.0))
+
+    def test_unit_commitment(self) -> None:
+        """Commitment stays a matter of integers: the objective is the same, and PyPSA itself has no prices then."""
+        n = two_sites()
+        n.generators.loc["local", ["committable", "p_min_pu", "start_up_cost"]] = [True, 0.3, 2.0]
+        aidc.optimize(n, **QUIET)
+        aidc.freeze(n)
+        frozen = copy_network(n)
+        frozen.optimize(**QUIET)
+        assert frozen.objective == pytest.approx(n.objective, rel=1e-9)
+
+
 class TestRefused:
     def test_without_a_schedule(self, tmp_path: Path) -> None:
         (tmp_path / "old.nc").write_bytes(b"old")
