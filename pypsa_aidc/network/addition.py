@@ -14,6 +14,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.network.derived import derive, write_derived
 from pypsa_aidc.network.index import names
+from pypsa_aidc.network.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.series import Values, aligned
 from pypsa_aidc.network.site import Site, sites, store_site
 from pypsa_aidc.network.spec import SiteSpec
@@ -23,8 +24,6 @@ from pypsa_aidc.units import W_PER_MW
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
-_SUSPICIOUS_RATIO = 20.0
-"""Base load per training power (or connection) from which a unit mistake is more likely than such a site."""
 
 
 def add(
@@ -130,7 +129,7 @@ def add(
         name, int(gpus), chips.idle_w if draw_idle and chips else None, _coverage(n, base_load=base, pue=overhead)
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
-    peak = float(np.max(overhead)) * (float(np.max(base)) + _peak_it_power(site))
+    peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(site))
     _warn_about_units(site, base, peak, p_nom)
     connection = {
         "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
@@ -238,23 +237,10 @@ def _coverage(n: pypsa.Network, **values: float | pd.Series) -> dict[str, tuple[
     return {name: ends for name, value in values.items() if isinstance(value, pd.Series)}
 
 
-def _peak_it_power(site: Site) -> float:
-    jobs = sum(max(mode.it_power for mode in load.modes) + load.rules.restart_energy for load in site.loads.values())
-    return jobs + site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW
-
-
 def _warn_about_units(site: Site, base: float | pd.Series, peak: float, p_nom: float | None) -> None:
-    highest = float(np.max(base))
-    training = max(mode.it_power / mode.gpus for load in site.loads.values() for mode in load.modes) * site.spec.gpus
-    if p_nom is not None and highest > p_nom:
-        text = f"base_load of {highest:g} MW is {highest / p_nom:.0f} times the connection of {p_nom:g} MW"
-    elif highest > _SUSPICIOUS_RATIO * training:
-        text = f"base_load of {highest:g} MW is {highest / training:.0f} times the {training:g} MW of all GPUs"
-    elif p_nom is not None and p_nom > _SUSPICIOUS_RATIO * peak:
-        text = f"p_nom of {p_nom:g} MW is {p_nom / peak:.0f} times the {peak:g} MW that the site can draw"
-    else:
-        return
-    warnings.warn(f"AIDC {site.name!r}: {text}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
+    doubt = unit_doubt(site, float(np.max(base)), peak, p_nom)
+    if doubt:
+        warnings.warn(f"AIDC {site.name!r}: {doubt}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
 
 
 def _write(

@@ -21,7 +21,10 @@ def refresh(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     which a planner's copy carries decided power. `aidc.optimize` does it by itself; call it after changing snapshots
     or weightings if you use the hook alone.
     """
-    write_derived(n, derive(n, sites(n).values(), snapshots))
+    found = sites(n)
+    write_derived(n, derive(n, found.values(), snapshots))
+    for site in found.values():
+        _free(n, rows(n.generators.index, site.idle))
 
 
 def derive(
@@ -41,8 +44,12 @@ def write_derived(n: pypsa.Network, values: Mapping[str, tuple[float, float]]) -
         labels = rows(n.generators.index, generator)
         n.generators.loc[labels, "p_nom"] = peak
         n.generators.loc[labels, "e_sum_min"] = least
-        n.generators.loc[labels, "p_set"] = np.nan
-        n.generators_t.p_set = n.generators_t.p_set.drop(columns=labels, errors="ignore")
+        _free(n, labels)
+
+
+def _free(n: pypsa.Network, labels: pd.Index) -> None:
+    n.generators.loc[labels, "p_set"] = np.nan
+    n.generators_t.p_set = n.generators_t.p_set.drop(columns=labels, errors="ignore")
 
 
 def least_energy(load: TrainingLoad, n: pypsa.Network, snapshots: pd.Index | None = None) -> float:

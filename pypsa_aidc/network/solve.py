@@ -142,6 +142,7 @@ def optimize(
         solve_seconds=solve.ended - solve.built,
         prices=source,
         skipped_outages=skipped,
+        exclusive=tuple(switched),
         audit=report,
     )
     store_result(n, result)
