@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import pandas as pd
+
 from pypsa_aidc.errors import Faults, InputError, SpecError
+from pypsa_aidc.network.index import names
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
 
 COLUMN = "aidc"
-"""Column of `n.links` (sites) and `n.generators` (jobs) that holds the JSON; empty for every other component."""
+"""Column of `n.links` (sites) and `n.generators` (jobs, fleets) that holds the JSON; empty for every other component."""
+
+FLEET = "fleet"
+"""Last word of the schema of a fleet load."""
 
 VERSION = 1
 _MAX_CHARACTERS = 4_000_000
@@ -52,7 +58,7 @@ class JobSpec:
 def dump_site(spec: SiteSpec) -> str:
     """Write a site as one line of JSON."""
     series = {key: list(value) for key, value in spec.series.items()}
-    return _dump("site", {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series})
+    return dump("site", {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series})
 
 
 def dump_job(spec: JobSpec) -> str:
@@ -61,7 +67,7 @@ def dump_job(spec: JobSpec) -> str:
     rules = asdict(load.rules)
     rules["segments"] = load.rules.segments if isinstance(load.rules.segments, int) else list(load.rules.segments)
     modes = [_dump_mode(mode) for mode in load.modes]
-    return _dump(
+    return dump(
         "training",
         {
             "site": spec.site,
@@ -83,7 +89,7 @@ def _dump_mode(mode: Mode) -> dict[str, Any]:
 
 def load_site(text: str, where: str) -> SiteSpec:
     """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
-    data, faults = _parse(text, "site", ("name", "gpus", "idle_w", "series"), where)
+    data, faults = parse(text, "site", ("name", "gpus", "idle_w", "series"), where)
     faults.require(isinstance(data["name"], str), "name", data["name"], "text")
     faults.number("gpus", data["gpus"], at_least=1, integer=True)
     if data["idle_w"] is not None:
@@ -100,7 +106,7 @@ def load_site(text: str, where: str) -> SiteSpec:
 def load_job(text: str, where: str) -> JobSpec:
     """Read a job, or raise `SpecError` naming `where` it stands and every fault."""
     keys = ("site", "job", "work", "deadline", "description", "rules", "modes", "baseline")
-    data, faults = _parse(text, "training", keys, where)
+    data, faults = parse(text, "training", keys, where)
     for key in ("site", "job", "description"):
         faults.require(isinstance(data[key], str), key, data[key], "text")
     modes = _read_each(data["modes"], "modes", _mode, faults)
@@ -122,11 +128,13 @@ def load_job(text: str, where: str) -> JobSpec:
     return JobSpec(data["site"], load)
 
 
-def _dump(kind: str, content: Mapping[str, Any]) -> str:
+def dump(kind: str, content: Mapping[str, Any]) -> str:
+    """Write a specification as one line of JSON, with its schema and version."""
     return json.dumps({"schema": f"pypsa_aidc/{kind}", "version": VERSION, **content}, allow_nan=False)
 
 
-def _parse(text: str, kind: str, keys: tuple[str, ...], where: str) -> tuple[dict[str, Any], Faults]:
+def parse(text: str, kind: str, keys: tuple[str, ...], where: str) -> tuple[dict[str, Any], Faults]:
+    """Read one line of JSON of a kind with exactly these keys, or raise `SpecError` naming `where` it stands."""
     faults = Faults(where)
     if len(text) > _MAX_CHARACTERS:
         faults.add("specification", f"{len(text)} characters", f"at most {_MAX_CHARACTERS}")
@@ -183,3 +191,24 @@ def _rules(entry: dict[str, Any]) -> Rules:
     if missing:
         raise KeyError(", ".join(sorted(missing)))
     return Rules(**entry)
+
+
+def stored(static: pd.DataFrame) -> list[tuple[str, str]]:
+    """Name and JSON of the components that hold one, each once also where there are scenarios."""
+    if COLUMN not in static.columns:
+        return []
+    texts = static[COLUMN].fillna("").astype(str)
+    unique = texts[texts != ""].groupby(names(texts[texts != ""].index), sort=False)
+    faults = Faults("AIDCs of the network")
+    for name, group in unique:
+        faults.require(group.nunique() == 1, str(name), "different specifications", "one for all scenarios")
+    faults.raise_any(SpecError)
+    return [(str(name), str(group.iloc[0])) for name, group in unique]
+
+
+def is_fleet(text: str) -> bool:
+    """Whether a specification is that of a fleet, well-formed or not; all others of a Generator are jobs."""
+    try:
+        return bool(json.loads(text)["schema"] == f"pypsa_aidc/{FLEET}")
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return False
