@@ -112,9 +112,9 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
     """
     checks = _Checks()
     try:
-        snapshots = solved_snapshots(n) if fleets(n) else None
-        if sites(n) or snapshots is None:
-            found, schedules = schedule.read(n)
+        snapshots = solved_snapshots(n) if fleets(n) else n.snapshots[:0]
+        if sites(n) or not fleets(n):
+            _, schedules = schedule.read(n)
             snapshots = schedule.solved_snapshots(n)
     except NotSolvedError:
         raise

@@ -93,21 +93,20 @@ class Calls:
 
     def limit_depths(self) -> None:
         """Let a call be as deep as K allows, and only where it is chosen, (2)."""
-        share, owner = [], []
+        share, owner, position = [], [], []
         for each in self._placed:
             calls = each.graph.calls
             share.append(np.array(each.fleet.terms.depths)[each.graph.kind[calls]])
             owner.append(np.full(len(calls), self._fleets.index(each.fleet)))
+            position.append(each.window.positions[each.graph.start[calls]])
         shares, owners = np.concatenate(share), np.concatenate(owner)
         sizes, index = Sizes(self._n, self._fleets), self.depth.indexes["aidc_depth"]
-        row, most = np.arange(len(index)), shares * sizes.limit[owners]
-        chosen = weighted_sum(self.chosen, self._call, row, most, {"aidc_depth": index})
+        most = shares * sizes.limit[owners]
+        chosen = weighted_sum(self.chosen, self._call, np.arange(len(index)), most, {"aidc_depth": index})
         self._m.add_constraints(self.depth - chosen <= 0, name="AIDC-call_chosen")
-        free = np.flatnonzero(sizes.extendable[owners])
-        if len(free):
-            coords = {"aidc_depth": index[free]}
-            own = sizes.times(owners[free], shares[free], coords)
-            self._m.add_constraints(self.depth.isel(aidc_depth=free) - own <= 0, name="AIDC-call_size")
+        if sizes.extendable.any():
+            allowed = sizes.allowed(owners, shares, np.concatenate(position), index)
+            self._m.add_constraints(self.depth - allowed <= 0, name="AIDC-call_size")
 
     def cover_relief(self) -> None:
         """Allow relief only in calls and up to their depth, (3); the whole depth where calls are blocks."""
@@ -120,7 +119,7 @@ class Calls:
                 self._m.add_constraints(relief - covered, sign, 0, name=name)
 
     def keep_budgets(self, snapshots: pd.Index | None) -> None:
-        """Limit hours with relief and calls in each period, (5): hours count where they fall, calls where they start."""
+        """Limit hours and calls in each period, (5): hours count where they fall, calls where they start."""
         chosen = network_snapshots(self._n, snapshots)
         entry, weight, most = [], [], []
         for each, first in zip(self._placed, self._first, strict=True):

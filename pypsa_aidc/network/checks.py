@@ -10,8 +10,8 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network.derived import least_energy
-from pypsa_aidc.network.horizon import network_snapshots
 from pypsa_aidc.network.fleet_spec import Fleet, fleets
+from pypsa_aidc.network.horizon import network_snapshots
 from pypsa_aidc.network.index import columns, names, rows
 from pypsa_aidc.network.site import Site
 

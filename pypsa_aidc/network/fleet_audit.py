@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pypsa
@@ -89,7 +90,7 @@ def _calls(each: Operation, where: str, near: float) -> Iterator[Check]:
     yield "relief in calls", where, _most(each.relief - allowed), "MW", near
     if terms.block:
         yield "whole depth of calls", where, _most(allowed - each.relief), "MW", near
-    early = [stop + pause - start for (_, stop, pause), (start, _, _) in zip(pauses[:-1], pauses[1:], strict=True)]
+    early = [stop + pause - start for (_, stop, pause), (start, _, _) in pairwise(pauses)]
     yield "pause after calls", where, _most(early), "h", 1e-6
     if terms.rebound:
         yield from _returned(each, where, allowed, near)

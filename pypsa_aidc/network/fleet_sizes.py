@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import linopy
 import numpy as np
@@ -16,6 +16,9 @@ from pypsa_aidc.network.terms import weighted_sum
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_BLOCK = 168
+"""Snapshots that have a limit in common."""
 
 
 class Sizes:
@@ -34,20 +37,40 @@ class Sizes:
         self.extendable = static["p_nom_extendable"].to_numpy(bool)
         self.limit = static["p_nom"].where(~self.extendable, static["p_nom_max"]).to_numpy(float)
         if self.extendable.any():
-            self._variable = n.model["Generator-p_nom"]
-            self._position = self._variable.indexes["name"].get_indexer(static.index)
+            self._m, self._size = n.model, n.model["Generator-p_nom"]
+            self._entry = self._size.indexes["name"].get_indexer(static.index)
 
-    def times(
-        self, fleet: Ints, weight: Floats, coords: Mapping[str, pd.Index]
+    def allowed(
+        self, owner: Ints, share: Floats, position: Ints, index: pd.Index
     ) -> linopy.LinearExpression | xr.DataArray:
-        """``weight[i] * L`` of fleet ``fleet[i]``, one row each over the one dimension of `coords`."""
-        free = self.extendable[fleet]
-        (index,) = coords.values()
-        fixed = over(np.where(free, 0.0, weight * np.where(free, 0.0, self.limit[fleet])), index)
-        if not free.any():
-            return fixed
+        """At most ``share[i] * L`` of fleet ``owner[i]``, for constraints that must not exceed it.
+
+        Where L is free, rows of the same share in the same week of snapshots have a variable in common that is at most
+        its share of L. With L itself in each row, its column would be dense, and HiGHS would take a minute instead of
+        seconds to presolve a year.
+
+        Parameters
+        ----------
+        owner, share
+            Of each row; position of the fleet, and factor of L.
+        position
+            Snapshot that each row begins with.
+        index
+            Of the rows; its name also names the variable.
+        """
+        free = self.extendable[owner]
+        fixed = over(np.where(free, 0.0, share * np.where(free, 0.0, self.limit[owner])), index)
         rows = np.flatnonzero(free)
-        return weighted_sum(self._variable, self._position[fleet[rows]], rows, weight[rows], coords) + fixed
+        if not len(rows):
+            return fixed
+        key = np.stack([owner[rows], position[rows] // _BLOCK, share[rows]])
+        (owners, _, shares), row = np.unique(key, axis=1, return_inverse=True)
+        coords = {f"{index.name}_limit": pd.RangeIndex(len(owners), name=f"{index.name}_limit")}
+        name = f"AIDC-{str(index.name).removeprefix('aidc_')}_limit"
+        limit = self._m.add_variables(lower=0, coords=list(coords.values()), name=name)
+        sizes = weighted_sum(self._size, self._entry[owners.astype(int)], np.arange(len(owners)), shares, coords)
+        self._m.add_constraints(limit - sizes <= 0, name=name)
+        return weighted_sum(limit, row.ravel(), rows, np.ones(len(rows)), {str(index.name): index}) + fixed
 
 
 def over(values: Floats, *indexes: pd.Index) -> xr.DataArray:

@@ -9,7 +9,7 @@ from typing import Any
 import pypsa
 
 from pypsa_aidc.errors import Faults, InputError, SpecError
-from pypsa_aidc.network.fleet_terms import FleetTerms
+from pypsa_aidc.network.fleet_terms import FIRM, FleetTerms
 from pypsa_aidc.network.index import names, rows
 from pypsa_aidc.network.spec import COLUMN, FLEET, dump, is_fleet, parse, stored
 
@@ -35,7 +35,7 @@ class Fleet:
     """
 
     name: str
-    terms: FleetTerms = FleetTerms()
+    terms: FleetTerms = FIRM
     series: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
     source: str = ""
     synthetic: bool = False

@@ -172,6 +172,10 @@ class FleetTerms:
         return ", ".join(words)
 
 
+FIRM = FleetTerms()
+"""No relief."""
+
+
 def binding_windows(durations: Sequence[int]) -> list[int]:
     """Whole hours whose windows imply those of all hours up to the longest, where K is known for `durations` only.
 

@@ -140,8 +140,8 @@ def _refuse_unsupported(n: pypsa.Network, snapshots: pd.Index, whole_horizon: bo
     if whole_horizon and len(snapshots) < len(n.snapshots) and (jobs or tied):
         raise UnsupportedError(
             f"AIDC jobs or fleets ({', '.join([*sites(n), *tied])}) over {len(snapshots)} of {len(n.snapshots)} "
-            "snapshots: in a rolling horizon every window would start each job anew, and each budget of calls. Optimise "
-            "all snapshots at once, or one part of them with aidc.optimize(n, snapshots=...), within which each job "
+            "snapshots: in a rolling horizon every window would start each job anew, and each budget of calls. "
+            "Optimise all snapshots at once, or one part of them with aidc.optimize(n, snapshots=...), within which each job "
             "then does its whole tranche."
         )
     if n.has_scenarios and fleets(n):

@@ -55,33 +55,23 @@ def relief_windows(terms: FleetTerms, slots: Slots) -> tuple[Ints, Ints, Floats]
 
 
 def add_relief_windows(n: pypsa.Network, fleets: Sequence[Fleet], horizon: Sequence[Window]) -> None:
-    """Keep the relief of fleets to all their windows: Σ_{j<h} r_{t+j} ≤ h·q·κ_h·L, through the energy shed so far."""
-    m = n.model
-    relief = m["Generator-p"].sel(name=[fleet.relief for fleet in fleets])
-    count, snapshots = len(fleets), relief.sizes["snapshot"]
-    shed = pd.RangeIndex(count * snapshots, name="aidc_shed")
-    energy = m.add_variables(lower=0, coords=[shed], name="AIDC-shed")
-    step = np.zeros((snapshots, count))
-    first = np.zeros((snapshots, count), dtype=bool)
-    parts = []
+    """Keep the relief of fleets to all their windows: Σ_{j<h} r_{t+j} ≤ h·q·κ_h·L."""
+    relief = n.model["Generator-p"].sel(name=[fleet.relief for fleet in fleets])
+    entry, weight, lengths, first, owner, most = [], [], [], [], [], []
     for position, fleet in enumerate(fleets):
         for window in horizon:
-            step[window.positions, position] = window.slots.hours
-            first[window.positions[0], position] = True
-            start, stop, most = relief_windows(fleet.terms, window.slots)
-            before = np.where(start > 0, window.positions[start - 1], -1)
-            parts.append((window.positions[stop - 1], before, np.full(len(start), position), most))
-    flat = np.arange(len(shed))
-    drawn = weighted_sum(relief, flat, flat, step.ravel(), {"aidc_shed": shed})
-    later = flat[~first.ravel()]
-    previous = weighted_sum(energy, later - count, later, np.ones(len(later)), {"aidc_shed": shed})
-    m.add_constraints(energy - previous - drawn == 0, name="AIDC-shed")
-    end, before, fleet_of, most = (np.concatenate(column) for column in zip(*parts, strict=True))
-    index = pd.RangeIndex(len(end), name="aidc_window")
-    inner = np.flatnonzero(before >= 0)
-    rows = np.concatenate([np.arange(len(end)), inner])
-    entries = np.concatenate([end * count + fleet_of, before[inner] * count + fleet_of[inner]])
-    signs = np.concatenate([np.ones(len(end)), -np.ones(len(inner))])
-    within = weighted_sum(energy, entries, rows, signs, {"aidc_window": index})
-    own = Sizes(n, fleets).times(fleet_of, most, {"aidc_window": index})
-    m.add_constraints(within - own <= 0, name="AIDC-relief_windows")
+            start, stop, energy = relief_windows(fleet.terms, window.slots)
+            length = stop - start
+            before = np.repeat(np.cumsum(length) - length, length)
+            slot = np.repeat(start, length) + np.arange(length.sum()) - before
+            entry.append(window.positions[slot] * len(fleets) + position)
+            weight.append(window.slots.hours[slot])
+            lengths.append(length)
+            first.append(window.positions[start])
+            owner.append(np.full(len(start), position))
+            most.append(energy)
+    index = pd.RangeIndex(sum(map(len, most)), name="aidc_window")
+    row = np.repeat(np.arange(len(index)), np.concatenate(lengths))
+    shed = weighted_sum(relief, np.concatenate(entry), row, np.concatenate(weight), {"aidc_window": index})
+    allowed = Sizes(n, fleets).allowed(np.concatenate(owner), np.concatenate(most), np.concatenate(first), index)
+    n.model.add_constraints(shed - allowed <= 0, name="AIDC-relief_windows")

@@ -14,7 +14,7 @@ from pypsa_aidc.network.index import names
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
 
 COLUMN = "aidc"
-"""Column of `n.links` (sites) and `n.generators` (jobs, fleets) that holds the JSON; empty for every other component."""
+"""Column of `n.links` (sites) and `n.generators` (jobs, fleets) that holds the JSON; empty for all else."""
 
 FLEET = "fleet"
 """Last word of the schema of a fleet load."""
