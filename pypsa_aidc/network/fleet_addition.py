@@ -118,7 +118,7 @@ def add_fleet(
     spacing
         Hours from the start of a call to that of the next, in place of `recovery`.
     block
-        Whether a call sheds its whole depth in all of its hours, instead of up to it.
+        Whether a call sheds the same power in all of its hours, instead of up to its depth in each.
     rebound, checkpoint
         ρ, share of what is shed that is drawn again after the call and before the next, and hours between checkpoints,
         half of which are lost and drawn again too, (6). `None` for 0, or those of the contract.

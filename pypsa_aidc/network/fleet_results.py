@@ -205,7 +205,7 @@ def call_table(found: list[Operation]) -> pd.DataFrame:
     table: list[Mapping[str, object]] = []
     for each in found:
         events, hours, terms = each.events, each.window.slots.hours, each.fleet.terms
-        nexts = [start for start, _, _ in events[1:]] + [len(hours)]
+        nexts = [start for start, _, _ in events][1:] + [len(hours)] * bool(events)
         for (start, stop, depth), until in zip(events, nexts, strict=True):
             relief = each.relief[start:stop]
             table.append(

@@ -45,7 +45,7 @@ class FleetTerms:
     checkpoint
         T_ckpt, h between checkpoints; half of it is lost in each call and done again.
     block
-        Whether a call sheds its whole depth in each hour ("=" in (3)), instead of up to it.
+        Whether a call sheds the same power in each of its hours ("=" in (3)), instead of up to its depth.
 
     Raises
     ------

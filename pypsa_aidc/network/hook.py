@@ -141,8 +141,8 @@ def _refuse_unsupported(n: pypsa.Network, snapshots: pd.Index, whole_horizon: bo
         raise UnsupportedError(
             f"AIDC jobs or fleets ({', '.join([*sites(n), *tied])}) over {len(snapshots)} of {len(n.snapshots)} "
             "snapshots: in a rolling horizon every window would start each job anew, and each budget of calls. "
-            "Optimise all snapshots at once, or one part of them with aidc.optimize(n, snapshots=...), within which each job "
-            "then does its whole tranche."
+            "Optimise all snapshots at once, or one part of them with aidc.optimize(n, snapshots=...), within which "
+            "each job then does its whole tranche."
         )
     if n.has_scenarios and fleets(n):
         raise UnsupportedError(

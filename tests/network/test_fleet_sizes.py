@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pypsa_aidc as aidc
@@ -97,6 +97,8 @@ def test_two_calls_of_one_hour_are_no_call_of_two() -> None:
 # --- closed form of the screen, Sec. 4 of the design, on random hours; one network has a bus for each random case
 
 HOURS = 9
+FEW = settings(max_examples=2, phases=[Phase.generate])
+"""Each example is a network with many cases, and takes seconds; shrinking it would take minutes."""
 Case = dict[str, object]
 
 
@@ -140,15 +142,15 @@ def closed_form(case: Case, budget: bool) -> float:
     return float(max(0.0, min(firm, ranked)))
 
 
-@settings(max_examples=4)
-@given(st.lists(screens(), min_size=15, max_size=25))
+@FEW
+@given(st.lists(screens(), min_size=8, max_size=12))
 def test_relief_along_a_path_is_the_closed_form(cases: list[Case]) -> None:
     expected = [closed_form(case, budget=True) for case in cases]
     np.testing.assert_allclose(sizes(cases), expected, rtol=1e-6, atol=1e-5)
 
 
-@settings(max_examples=3)
-@given(st.lists(screens(), min_size=15, max_size=25))
+@FEW
+@given(st.lists(screens(), min_size=8, max_size=12))
 def test_without_a_budget_it_is_the_closed_form_to_the_last_digits(cases: list[Case]) -> None:
     expected = [closed_form(case, budget=False) for case in cases]
     np.testing.assert_allclose(sizes([case | {"hours": None} for case in cases]), expected, rtol=1e-9, atol=1e-9)
@@ -161,7 +163,7 @@ def test_without_a_budget_it_is_the_closed_form_to_the_last_digits(cases: list[C
 def call_cases(draw: st.DrawFn) -> Case:
     room = np.array([draw(st.integers(50, 120)) for _ in range(HOURS)], dtype=float)
     s = np.array([draw(st.sampled_from([0.8, 0.9, 1.0])) for _ in range(HOURS)])
-    durations = sorted(draw(st.sets(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=3)))
+    durations = sorted(draw(st.sets(st.sampled_from([1, 2, 3, 4]), min_size=8, max_size=12)))
     depths = sorted((draw(st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])) for _ in durations), reverse=True)
     case: Case = {"room": room, "profile": s, "surface": dict(zip(durations, depths, strict=True)), "peak": 1.0}
     return case | {
@@ -175,15 +177,15 @@ def by_path(case: Case) -> tuple[object, ...]:
     return tuple(case[name] for name in ("room", "profile", "surface", "recovery", "hours", "events"))
 
 
-@settings(max_examples=4)
-@given(st.lists(call_cases(), min_size=10, max_size=20))
+@FEW
+@given(st.lists(call_cases(), min_size=8, max_size=12))
 def test_calls_are_the_shortest_path(cases: list[Case]) -> None:
     expected = [min(largest_size(*by_path(case)), most(case["room"])) for case in cases]  # type: ignore[arg-type]
     np.testing.assert_allclose(sizes(cases), expected, rtol=1e-6)
 
 
-@settings(max_examples=3)
-@given(st.lists(call_cases(), min_size=10, max_size=15), st.floats(0.9, 0.9999))
+@FEW
+@given(st.lists(call_cases(), min_size=8, max_size=12), st.floats(0.9, 0.9999))
 def test_given_sizes_fit_where_the_shortest_path_says(cases: list[Case], share: float) -> None:
     given_sizes = [share * largest_size(*by_path(case)) for case in cases]  # type: ignore[arg-type]
     assert all(fits(size, *by_path(case)) for size, case in zip(given_sizes, cases, strict=True))  # type: ignore[arg-type]
@@ -208,7 +210,7 @@ def test_a_size_that_does_not_fit_is_told_what_would() -> None:
 # --- laws
 
 
-@settings(max_examples=3)
+@FEW
 @given(st.lists(call_cases(), min_size=8, max_size=12), st.sampled_from([1, 2, 3, 4]))
 def test_more_k_is_no_less_headroom(cases: list[Case], which: int) -> None:
     """And K at all is no less than none; in calls and in windows."""
