@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -189,8 +190,8 @@ def binding_windows(durations: Sequence[int]) -> list[int]:
     >>> binding_windows([1, 24])
     [1, 2, 3]
     """
-    below = [0, *durations[:-1]]
-    return [h for low, high in zip(below, durations, strict=True) for h in range(low + 1, min(high, 2 * low + 1) + 1)]
+    below = [0, *durations]
+    return [h for low, high in pairwise(below) for h in range(low + 1, min(high, 2 * low + 1) + 1)]
 
 
 def depths_of(

@@ -64,4 +64,4 @@ def fits(
                     continue
                 if (excess[start:stop] <= depth * size + 1e-9).all():
                     fewest[after, used + 1] = min(fewest[after, used + 1], spent + duration)
-    return bool((fewest[count] <= hours).any())
+    return bool((np.isfinite(fewest[count]) & (fewest[count] <= hours)).any())

@@ -108,7 +108,7 @@ def test_the_audit_sees_what_is_wrong() -> None:
         assert check in set(aidc.audit(n).violations["check"]), check
         p[column] = before
     series = n.c.generators.dynamic
-    series["aidc_call"].iloc[0, 0], series["aidc_depth"].iloc[0, 0] = 2.0, 5.0
+    series["aidc_call"].iloc[1, 0], series["aidc_depth"].iloc[1, 0] = 2.0, 5.0
     assert {"number of calls", "depth of calls", "pause after calls"} <= set(aidc.audit(n).violations["check"])
 
 
