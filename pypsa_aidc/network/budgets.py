@@ -14,7 +14,7 @@ from pypsa_aidc.network.fleet_sizes import Sizes, over
 from pypsa_aidc.network.fleet_spec import Fleet
 from pypsa_aidc.network.horizon import Window, network_snapshots
 from pypsa_aidc.network.index import columns
-from pypsa_aidc.network.terms import previous, weighted_sum
+from pypsa_aidc.network.terms import weighted_sum
 
 SHEDS = "AIDC-sheds"
 """Name of the binary variable that tells whether a fleet with relief along a series sheds in a snapshot."""
@@ -59,10 +59,7 @@ def budget_periods(fleet: Fleet, snapshots: pd.Index, period: object = None) -> 
 def add_series_budget(
     n: pypsa.Network, fleets: Sequence[Fleet], horizon: Sequence[Window], snapshots: pd.Index | None
 ) -> None:
-    """Let fleets with relief along a series shed in a limited number of hours and events.
-
-    A binary z tells whether a fleet sheds; the events of a period are the snapshots in which it starts to.
-    """
+    """Let fleets with relief along a series shed in a limited number of hours; a binary z tells whether one does."""
     m, chosen = n.model, network_snapshots(n, snapshots)
     labels, count = m["Generator-p"].indexes["snapshot"], len(fleets)
     names = pd.Index([fleet.relief for fleet in fleets], name="name")
@@ -71,23 +68,14 @@ def add_series_budget(
     z = m.add_variables(binary=True, coords=[labels, names], name=SHEDS)
     most = over(share * Sizes(n, fleets).limit, labels, names)
     m.add_constraints(relief - most * z <= 0, name="AIDC-relief_sheds")
-    first = np.zeros(len(labels), dtype=bool)
-    first[[window.positions[0] for window in horizon]] = True
-    starts = m.add_variables(lower=0, upper=1, coords=[labels, names], name="AIDC-starts")
-    m.add_constraints(starts - z + previous(z, first) >= 0, name="AIDC-relief_starts")
-    for what, variable in (("hours", z), ("events", starts)):
-        entry, weight, most_spent = [], [], []
-        for position, fleet in enumerate(fleets):
-            budget = getattr(fleet.terms, what)
-            if budget is None:
-                continue
-            for window in horizon:
-                for _, inside in budget_periods(fleet, chosen[window.positions], window.period):
-                    entry.append(window.positions[inside] * count + position)
-                    weight.append(window.slots.hours[inside] if what == "hours" else np.ones(inside.sum()))
-                    most_spent.append(budget + ROUNDING)
-        if entry:
-            index = pd.RangeIndex(len(entry), name=f"aidc_{what}")
-            row = np.repeat(np.arange(len(entry)), [len(entries) for entries in entry])
-            spent = weighted_sum(variable, np.concatenate(entry), row, np.concatenate(weight), {str(index.name): index})
-            m.add_constraints(spent <= over(np.array(most_spent), index), name=f"AIDC-relief_{what}")
+    entry, weight, spent = [], [], []
+    for position, fleet in enumerate(fleets):
+        for window in horizon:
+            for _, inside in budget_periods(fleet, chosen[window.positions], window.period):
+                entry.append(window.positions[inside] * count + position)
+                weight.append(window.slots.hours[inside])
+                spent.append((fleet.terms.hours or 0.0) + ROUNDING)
+    index = pd.RangeIndex(len(entry), name="aidc_hours")
+    row = np.repeat(np.arange(len(entry)), [len(entries) for entries in entry])
+    hours = weighted_sum(z, np.concatenate(entry), row, np.concatenate(weight), {"aidc_hours": index})
+    m.add_constraints(hours <= over(np.array(spent), index), name="AIDC-relief_hours")

@@ -108,7 +108,7 @@ def add_fleet(
     q
         Fraction of K that can really be shed, 0 … 1; `None` for 1, or that of the contract.
     hours, events
-        Most hours with relief and most calls in each `per`, (5). Along a path, an event ends where relief stops.
+        Most hours with relief and most calls in each `per`, (5); along `relief`, hours only.
     per
         ``"horizon"``, for each investment period anew, or ``"year"``, by calendar year.
     recovery

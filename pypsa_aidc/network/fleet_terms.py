@@ -107,10 +107,10 @@ class FleetTerms:
         faults.require(self.between or self.form == "windows", "between", False, "true, or form 'windows'")
         for name in ("hours", "events"):
             given = getattr(self, name)
-            remedy = "A budget of hours or events takes binaries, which the windows do without."
-            faults.require(
-                given is None or self.form in ("calls", "path"), name, given, f"none, relief=, or {calls}", remedy
-            )
+            forms = ("calls", "path") if name == "hours" else ("calls",)
+            expected = f"none, relief=, or {calls}" if name == "hours" else f"none, or {calls}"
+            remedy = "A budget of hours or events takes binaries of calls, or of hours along relief=."
+            faults.require(given is None or self.form in forms, name, given, expected, remedy)
         faults.require(
             self.checkpoint == 0 or self.rebound > 0,
             "checkpoint",

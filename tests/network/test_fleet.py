@@ -120,14 +120,15 @@ def test_blocks_shed_the_same_in_all_of_their_hours() -> None:
         assert n.generators_t.p["f relief"].round(9).tolist() == [0, 0, 0, 0.8, second, 0, 0, 0]
 
 
-def test_relief_along_a_series_with_events() -> None:
-    # Two spells of shortage and one event: the longer one is shed, the dear plant runs in the other.
-    path = {"relief": np.full(8, 0.2), "events": 1, "hours": 3}
-    n = tight(**path)
-    n.loads_t.p_set["town"] = [11, 11.8, 11, 11.8, 11.8, 11, 11, 11]
+def test_relief_along_a_series_in_two_hours() -> None:
+    # Three tight hours and a budget of two: those with the most to save are shed, the dear plant runs in the other.
+    n = tight(relief=np.full(8, 0.2), hours=2)
+    n.loads_t.p_set["town"] = [10, 11.2, 10, 11.8, 11.8, 10, 10, 10]
     aidc.optimize(n, **QUIET)
     assert n.generators_t.p["f relief"].round(9).tolist() == [0, 0, 0, 0.8, 0.8, 0, 0, 0]
     assert n.aidc.calls()["duration"].tolist() == [2.0]
+    with pytest.raises(aidc.InputError, match="events"):
+        aidc.add_fleet(n, "g", bus="grid", p_nom=1.0, relief=0.2, events=1)
 
 
 @pytest.mark.slow
@@ -178,7 +179,7 @@ def test_beside_training_jobs_and_through_files(tmp_path: Path) -> None:
         pytest.param(TABLE | {"relief": 0.1}, "one way to say", id="two sources"),
         pytest.param({"contract": CONTRACT, "peak": 1.0, "q": 0.5}, "which has its own", id="q of a contract"),
         pytest.param({"contract": CONTRACT, "peak": 1.0, "form": "windows"}, "rebound", id="rebound in windows"),
-        pytest.param(TABLE | {"form": "windows", "events": 2}, "takes binaries", id="budget in windows"),
+        pytest.param(TABLE | {"form": "windows", "events": 2}, "takes binaries of calls", id="budget in windows"),
         pytest.param(TABLE | {"rebound": 1.0}, "rebound_power", id="rebound without power"),
         pytest.param(TABLE | {"checkpoint": 1.0}, "0 without rebound", id="checkpoint without rebound"),
         pytest.param(TABLE | {"spacing": 1.0}, "start to start", id="spacing shorter than calls"),
