@@ -13,6 +13,7 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.network.derived import derive, write_derived
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.series import Values, aligned
@@ -104,7 +105,9 @@ def add(
     ['dc1 A']
     """
     faults = Faults(f"aidc.add {name!r}")
-    _check_name(n, name, faults)
+    new = Site(SiteSpec(name, 1), {})
+    parts = {"Bus": [new.bus], "Link": [new.link], "Load": [new.base], "Generator": [new.idle]}
+    check_new_name(n, name, parts, faults)
     known_bus = isinstance(bus, str) and bus in names(n.buses.index)
     faults.require(known_bus, "bus", bus, "a bus of the network")
     faults.number("gpus", gpus, at_least=1, integer=True)
@@ -126,7 +129,7 @@ def add(
     faults.raise_any()
     loads = _loads(n, name, jobs, chips, int(gpus), faults)
     spec = SiteSpec(
-        name, int(gpus), chips.idle_w if draw_idle and chips else None, _coverage(n, base_load=base, pue=overhead)
+        name, int(gpus), chips.idle_w if draw_idle and chips else None, coverage(n, base_load=base, pue=overhead)
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(site))
@@ -184,15 +187,30 @@ def update(n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequen
     write_derived(n, least_and_peak)
 
 
-def _check_name(n: pypsa.Network, name: str, faults: Faults) -> None:
+def check_new_name(n: pypsa.Network, name: str, parts: Mapping[str, Sequence[str]], faults: Faults) -> None:
+    """Note a fault for a name that files cannot hold, or that stands for components which exist.
+
+    Parameters
+    ----------
+    n
+        Network.
+    name
+        Name of a site or fleet to be.
+    parts
+        Names of its components by type.
+    faults
+        Receives the faults.
+    """
     allowed = isinstance(name, str) and _NAME.fullmatch(name) is not None
     faults.require(allowed, "name", name, "letters, digits, space and _ . + -", "File formats forbid the rest.")
     if not allowed:
         return
-    site = Site(SiteSpec(name, 1), {})
-    for component, part in (("Bus", site.bus), ("Link", site.link), ("Load", site.base), ("Generator", site.idle)):
-        taken = part in names(n.c[component].static.index)
-        faults.require(not taken, "name", name, f"a new name: {component} {part!r} exists", "aidc.remove it first.")
+    remedy = "aidc.remove it first."
+    for component, wanted in parts.items():
+        for part in wanted:
+            taken = part in names(n.c[component].static.index)
+            faults.require(not taken, "name", name, f"a new name: {component} {part!r} exists", remedy)
+    faults.require(name not in {*sites(n), *fleets(n)}, "name", name, "a name that no AIDC has", remedy)
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
@@ -232,7 +250,8 @@ def _loads(
     return loads
 
 
-def _coverage(n: pypsa.Network, **values: float | pd.Series) -> dict[str, tuple[str, str, int]]:
+def coverage(n: pypsa.Network, **values: float | pd.Series | None) -> dict[str, tuple[str, str, int]]:
+    """First snapshot, last snapshot and number of snapshots of each value that is a series."""
     ends = (str(n.snapshots[0]), str(n.snapshots[-1]), len(n.snapshots))
     return {name: ends for name, value in values.items() if isinstance(value, pd.Series)}
 

@@ -10,8 +10,9 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network.derived import least_energy
+from pypsa_aidc.network.fleet_spec import Fleet, fleets
 from pypsa_aidc.network.horizon import network_snapshots
-from pypsa_aidc.network.index import names, rows
+from pypsa_aidc.network.index import columns, names, rows
 from pypsa_aidc.network.site import Site
 
 _SHOWN = 3
@@ -35,6 +36,7 @@ _NUMBERS = (
     "inflow",
 )
 """Attributes in which PyPSA takes NaN for nothing at all: no cost, no limit."""
+_ROUNDING = 1e-9
 _NOMINAL = {
     "Generator": "p_nom",
     "Link": "p_nom",
@@ -48,9 +50,9 @@ _NOMINAL = {
 def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """Refuse inputs of the whole network with which PyPSA would stop, or go wrong, without saying why.
 
-    NaN in a load (solved as zero demand), in a cost, limit, efficiency or inflow (solved as none), negative capacity
-    (a bare "infeasible"), a component at a bus that is gone, a line or transformer without reactance (an endless
-    loop), a load in an island without any supply.
+    NaN in a load or fleet (solved as zero demand), in a cost, limit, efficiency or inflow (solved as none), negative
+    capacity (a bare "infeasible"), a component at a bus that is gone, a line or transformer without reactance (an
+    endless loop), a load or fleet of given size in an island without any supply.
 
     Raises
     ------
@@ -114,7 +116,8 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
     chosen = network_snapshots(n, snapshots)
     faults = Faults("AIDCs of the network")
     for site in sites.values():
-        _check_series(n, site, chosen, faults)
+        _check_series(site.name, site.spec.series, chosen, faults)
+        _check_held(n, site, faults)
         efficiency = n.get_switchable_as_dense("Link", "efficiency").loc[chosen]
         for column in efficiency.columns[names(efficiency.columns) == site.link]:
             series = efficiency[column]
@@ -146,8 +149,8 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
     faults.raise_any(StaleError)
 
 
-def _check_series(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults) -> None:
-    """PyPSA fills a series with its default when snapshots change: a base load of 0 MW, an efficiency of 1."""
+def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
+    """A series that was dropped reads as the default: a base load of 0 MW, an efficiency of 1."""
     held = {"base_load": (n.loads_t.p_set, site.base), "pue": (n.links_t.efficiency, site.link)}
     for attribute, (first, last, count) in site.spec.series.items():
         frame, component = held[attribute]
@@ -158,6 +161,46 @@ def _check_series(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Fau
             f"the {count} values from {first} to {last} that were given",
             "aidc.remove the site and add it again.",
         )
+
+
+def check_fleets(n: pypsa.Network, fleets: Mapping[str, Fleet], snapshots: pd.Index | None = None) -> None:
+    """Refuse fleets that no longer fit the network: other snapshots, series changed or blanked, parts apart.
+
+    Raises
+    ------
+    StaleError
+        All that is stale, at once, with what to do.
+    """
+    chosen = network_snapshots(n, snapshots)
+    faults = Faults("fleets of the network")
+    least, most = (n.get_switchable_as_dense("Generator", key).loc[chosen] for key in ("p_min_pu", "p_max_pu"))
+    for fleet in fleets.values():
+        _check_series(fleet.name, fleet.series, chosen, faults)
+        for part in fleet.parts:
+            values = columns(most, [part])[part]
+            bad = values.index[~((values >= 0) & (values <= 1 + _ROUNDING))]
+            faults.require(
+                not len(bad), f"Generator {part!r}, p_max_pu", list(values[bad][:1]), "a share of the size, 0 … 1"
+            )
+        lowest, highest = (columns(frame, [fleet.name])[fleet.name] for frame in (least, most))
+        apart = chosen[(lowest != highest).to_numpy()]
+        faults.require(
+            not len(apart),
+            f"Generator {fleet.name!r}, p_min_pu",
+            f"not p_max_pu at {list(apart[:1])}",
+            "the profile in both",
+            "aidc.remove the fleet and add it again.",
+        )
+        buses = n.generators.loc[[label for part in fleet.parts for label in rows(n.generators.index, part)], "bus"]
+        faults.require(
+            buses.nunique() == 1, f"fleet {fleet.name!r}", sorted(set(buses)), "all its Generators at one bus"
+        )
+    faults.raise_any(StaleError)
+
+
+def _check_series(name: str, series: Mapping[str, tuple[str, str, int]], snapshots: pd.Index, faults: Faults) -> None:
+    """PyPSA fills a series with its default when snapshots change: a base load of 0 MW, an efficiency of 1."""
+    for attribute, (first, last, count) in series.items():
         labels = pd.Index([str(label) for label in snapshots])
         ends = [type_like(snapshots, text) for text in (first, last)]
         if all(end is not None for end in ends):
@@ -166,10 +209,10 @@ def _check_series(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Fau
             outside = snapshots[[]] if {labels[0], labels[-1]} <= {first, last} else snapshots
         faults.require(
             not len(outside),
-            f"{attribute} of {site.name!r}",
+            f"{attribute} of {name!r}",
             f"{count} values from {first} to {last}, but snapshots from {snapshots[0]} to {snapshots[-1]}",
             "a series for the present snapshots (PyPSA has filled the rest with its default)",
-            "aidc.remove the site and add it again with the series for these snapshots.",
+            "aidc.remove it and add it again with the series for these snapshots.",
         )
 
 
@@ -210,9 +253,12 @@ def _check_supply(n: pypsa.Network, demand: pd.DataFrame, faults: Faults) -> Non
     for component in ("Generator", "StorageUnit", "Store"):
         static = n.c[component].static
         supplying = static[static["sign"] > 0] if "sign" in static else static
+        if component == "Generator":
+            supplying = supplying[~names(supplying.index).isin([fleet.relief for fleet in fleets(n).values()])]
         fed |= set(supplying["bus"])
     positive = demand.columns[(demand > 0).any()]
-    loads = n.loads.loc[positive]
+    given = n.generators[names(n.generators.index).isin(list(fleets(n))) & ~n.generators["p_nom_extendable"]]
+    loads = pd.concat([n.loads.loc[positive, ["bus"]], given[["bus"]]])
     for island in nx.connected_components(nx.Graph(graph)):
         inside = loads[loads["bus"].isin(island)]
         faults.require(
