@@ -36,7 +36,9 @@ def refresh(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
 
 
 def write_most_relief(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = None) -> None:
-    """Write the most energy that the budgets of a fleet allow."""
+    """Write the most energy that the budgets of a fleet allow, and free it of power that was decided before."""
+    for part in fleet.parts:
+        _free(n, rows(n.generators.index, part))
     if fleet.terms.form != "firm":
         labels = rows(n.generators.index, fleet.relief)
         n.generators.loc[labels, "e_sum_max"] = most_relief(fleet, n, snapshots)

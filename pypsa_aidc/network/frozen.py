@@ -11,7 +11,8 @@ import pypsa
 from pypsa_aidc.errors import Faults, InputError, StaleError, UnsupportedError
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.derived import refresh
-from pypsa_aidc.network.index import columns, names
+from pypsa_aidc.network.fleet_spec import fleets
+from pypsa_aidc.network.index import columns, names, rows
 from pypsa_aidc.network.result import RESULT
 from pypsa_aidc.network.site import sites
 from pypsa_aidc.network.spec import COLUMN
@@ -23,8 +24,7 @@ _SET_POINT = "p_set"
 def decided_generators(n: pypsa.Network) -> list[str]:
     """Names of the Generators whose power this package decides, of whatever kind.
 
-    Every Generator with a specification in its column ``aidc``, and those for idle GPUs. A new kind of component
-    needs no change here as long as it is a Generator with a specification.
+    Those of jobs and of idle GPUs, and the relief and rebound of fleets, whose own load is data anyway.
 
     Examples
     --------
@@ -37,7 +37,9 @@ def decided_generators(n: pypsa.Network) -> list[str]:
     specified = names(generators.index[generators[COLUMN].fillna("").astype(str) != ""])
     present = names(generators.index)
     idle = [site.idle for site in sites(n).values() if site.spec.idle_w and site.idle in present]
-    return [str(name) for name in dict.fromkeys([*specified, *idle])]
+    loads = fleets(n)
+    parts = [part for fleet in loads.values() for part in fleet.parts[1:]]
+    return [str(name) for name in dict.fromkeys([*specified, *idle, *parts]) if name not in loads]
 
 
 def is_frozen(n: pypsa.Network) -> bool:
@@ -65,13 +67,18 @@ def freeze(n: pypsa.Network) -> None:
     StaleError
         The network was solved again without AIDC jobs, or only a part of its snapshots was solved.
     UnsupportedError
-        Storage was kept from charging and discharging at once by binaries, which plain PyPSA would not do.
+        Storage was kept from charging and discharging at once by binaries, which plain PyPSA would not do; or a fleet
+        has a free size, which would be decided again.
     """
     decided = decided_generators(n)
     faults = Faults("aidc.freeze")
     faults.require(bool(decided), "network", "no AIDC", "at least one site with a schedule", "Add one with aidc.add.")
     faults.raise_any(InputError)
-    schedule.read(n)
+    if sites(n):
+        schedule.read(n)
+    if fleets(n):
+        n.aidc.calls()
+    _refuse_free_sizes(n)
     refuse_exclusive(n)
     unsolved = n.snapshots.difference(schedule.solved_snapshots(n), sort=False)
     faults.require(
@@ -85,9 +92,8 @@ def freeze(n: pypsa.Network) -> None:
     labels = n.generators.index[names(n.generators.index).isin(decided)]
     # A solver keeps limits only to its tolerance; as data, a power beyond them would be infeasible.
     power = n.c.generators.dynamic["p"]
-    fixed = power.reindex(columns=labels, fill_value=0.0).clip(
-        lower=0.0, upper=n.generators.loc[labels, "p_nom"], axis=1
-    )
+    most = n.get_switchable_as_dense("Generator", "p_max_pu")[labels] * n.generators.loc[labels, "p_nom"]
+    fixed = power.reindex(columns=labels, fill_value=0.0).clip(lower=0.0).clip(upper=most)
     others = n.c.generators.dynamic[_SET_POINT].drop(columns=labels, errors="ignore")
     joined = pd.concat([others, fixed], axis=1)
     joined.columns = joined.columns.set_names(n.generators.index.names)
@@ -110,6 +116,15 @@ def thaw(n: pypsa.Network) -> None:
     n.generators.loc[labels, _SET_POINT] = np.nan
     n.c.generators.dynamic[_SET_POINT] = n.c.generators.dynamic[_SET_POINT].drop(columns=labels, errors="ignore")
     refresh(n)
+
+
+def _refuse_free_sizes(n: pypsa.Network) -> None:
+    free = [fleet for fleet in fleets(n) if n.generators.loc[rows(n.generators.index, fleet), "p_nom_extendable"].any()]
+    if free:
+        raise UnsupportedError(
+            f"frozen copy with fleets of free size, {', '.join(free)}: plain PyPSA would size them again. Add them with "
+            "the p_nom that was found, solve, and freeze that; or aidc.export(n, path, frozen=False)."
+        )
 
 
 def refuse_exclusive(n: pypsa.Network) -> None:

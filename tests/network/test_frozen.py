@@ -14,6 +14,7 @@ import pypsa_aidc as aidc
 from pypsa_aidc.network.frozen import is_frozen
 from pypsa_aidc.network.site import copy_network
 from tests.network.plain import optimize_plainly
+from tests.network.test_fleet import TABLE, tight
 from tests.network.tiny import HOUR, QUIET, grid, job, site, two_sites
 
 LEAN = aidc.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=30.0)
@@ -220,3 +221,24 @@ class TestRefused:
         assert aidc.load(tmp_path / "n.nc").aidc.status["exclusive"] == ["battery"]
         with pytest.raises(aidc.UnsupportedError, match="battery"):
             aidc.export(aidc.load(tmp_path / "n.nc"), tmp_path / "m.nc")
+
+
+def test_fleets_keep_their_relief(tmp_path: Path) -> None:
+    n = tight()
+    site(n, jobs=[job(hours=2.0, segments=2)])
+    aidc.optimize(n, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
+    assert plain.objective == pytest.approx(n.objective, rel=1e-6)
+    read = aidc.load(plain.file)
+    pd.testing.assert_frame_equal(read.aidc.calls(), n.aidc.calls(), check_dtype=False)
+    assert n.aidc.calls()["energy"].sum() > 0
+    assert aidc.optimize(read, **QUIET).objective == pytest.approx(n.objective, rel=1e-6)
+    assert not is_frozen(read)
+
+
+def test_a_fleet_of_free_size_is_not_frozen() -> None:
+    n = tight(**TABLE, p_nom=None, p_nom_extendable=True, p_nom_max=9.0, capital_cost=-100.0)
+    aidc.optimize(n, **QUIET)
+    with pytest.raises(aidc.UnsupportedError, match="fleets of free size, f"):
+        aidc.freeze(n)
