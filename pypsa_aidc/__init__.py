@@ -38,6 +38,7 @@ from pypsa_aidc.network import (
     values,
 )
 from pypsa_aidc.network import list_sites as list  # noqa: A004 - read as aidc.list(n)
+from pypsa_aidc.report import report
 from pypsa_aidc.training import (
     GPU,
     Candidates,
@@ -102,6 +103,7 @@ __all__ = [
     "record",
     "refresh",
     "remove",
+    "report",
     "sites",
     "surface",
     "update",

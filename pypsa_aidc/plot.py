@@ -194,8 +194,8 @@ def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
     Parameters
     ----------
     steps
-        Training edges as ``n.aidc.schedule()`` gives them: `site`, `job`, `start`, `end` (snapshots, the last included),
-        `pipeline`, `tensor`, `data`, `gpus`, `restart`.
+        Training edges as ``n.aidc.schedule()`` gives them: `site`, `job`, `start` and `end` (snapshots, the last
+        included), `pipeline`, `tensor`, `data`, `gpus`, `restart`.
     snapshots
         Snapshots of the schedule, in order.
     title
@@ -238,10 +238,11 @@ def _label_modes(ax: Axes, own: pd.DataFrame, floor: float, span: float) -> None
     mode = own["pipeline"].map(str) + "·" + own["tensor"].map(str) + "·" + own["data"].map(str)
     new = (mode != mode.shift()) | (own["left"] > own["right"].shift() + 1e-9)
     stretches = own.assign(mode=mode).groupby(new.cumsum())
-    for stretch in stretches.agg({"left": "min", "right": "max", "height": "min", "mode": "first"}).itertuples():
-        if stretch.right - stretch.left > 0.009 * len(stretch.mode) * span:
-            middle = (stretch.left + stretch.right) / 2
-            ax.text(middle, floor + stretch.height / 2, stretch.mode, ha="center", va="center", fontsize=8)
+    lefts, rights = stretches["left"].min().to_numpy(float), stretches["right"].max().to_numpy(float)
+    heights, names = stretches["height"].min().to_numpy(float), stretches["mode"].first().map(str)
+    for left, right, height, name in zip(lefts, rights, heights, names, strict=True):
+        if right - left > 0.009 * len(name) * span:
+            ax.text((left + right) / 2, floor + height / 2, name, ha="center", va="center", fontsize=8)
 
 
 def sites(power: pd.DataFrame, gpus: pd.DataFrame, progress: pd.DataFrame) -> Figure:

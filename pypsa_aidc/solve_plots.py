@@ -117,10 +117,9 @@ def flexibility(table: pd.DataFrame) -> Figure:
         value is written out: without it the jobs cannot be done.
     """
     words = {"gpus": "more GPUs", "p_nom": "a larger connection", "waiting": "permission to wait"}
-    names = [
-        f"{site}: {words.get(what, what)}" + (f" ({row.step:+g} {row.unit})" if row.unit else "")
-        for (site, what), row in zip(table.index, table.itertuples(), strict=True)
-    ]
+    steps = [f" ({step:+g} {unit})" if unit else "" for step, unit in zip(table["step"], table["unit"], strict=True)]
+    parts = [(str(site), str(what)) for site, what in table.index]
+    names = [f"{site}: {words.get(what, what)}{step}" for (site, what), step in zip(parts, steps, strict=True)]
     finite = np.isfinite(table["value"])
     figure = Figure(figsize=(9, 1.2 + 0.4 * len(table)), layout="constrained")
     ax = figure.subplots()

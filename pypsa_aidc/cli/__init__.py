@@ -8,7 +8,7 @@ import warnings
 import typer
 from rich.console import Console
 
-from pypsa_aidc.cli import dispatch, fleet, surface
+from pypsa_aidc.cli import dispatch, fleet, report, surface
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 EXIT_REFUSED = 1
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command()(dispatch.dispatch)
 app.command("fleet")(fleet.fleet_verb)
 app.command("surface")(surface.surface_verb)
+app.command("report")(report.report_verb)
 
 
 def main() -> None:
