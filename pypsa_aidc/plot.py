@@ -206,8 +206,8 @@ def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
     ax = figure.subplots()
     edges, several = slot_edges(snapshots), steps["site"].nunique() > 1
     placed = steps.assign(
-        left=edges[snapshots.get_indexer_for(list(steps["start"]))],
-        right=edges[snapshots.get_indexer_for(list(steps["end"])) + 1],
+        left=edges[_positions(snapshots, steps["start"])],
+        right=edges[_positions(snapshots, steps["end"]) + 1],
         height=0.75 * steps["gpus"] / steps["gpus"].max(),
     )
     for row, ((site, job), colour) in enumerate(zip(jobs, cycle(_JOB_COLOURS), strict=False)):
@@ -231,6 +231,12 @@ def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
     format_time(ax, snapshots)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return figure
+
+
+def _positions(snapshots: pd.Index, labels: pd.Series) -> NDArray[np.int64]:
+    """Return the places of labels, which are tuples where the snapshots have periods."""
+    place = {label: position for position, label in enumerate(snapshots)}
+    return np.array([place[label] for label in labels], dtype=np.int64)
 
 
 def _label_modes(ax: Axes, own: pd.DataFrame, floor: float, span: float) -> None:

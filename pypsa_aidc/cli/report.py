@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import pypsa
@@ -72,6 +72,6 @@ def report_verb(
 
 
 def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:
-    options = {"exclusive": storages, "mip_rel_gap": gap, "time_limit": time_limit, "output_flag": False}
+    options: dict[str, Any] = {"mip_rel_gap": gap, "time_limit": time_limit, "output_flag": False}
     with Console(stderr=True).status("solving again for the values of flexibility ..."), silenced_stdout():
-        return value_flexibility(n, **options)
+        return value_flexibility(n, exclusive=storages, **options)

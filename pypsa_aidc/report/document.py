@@ -142,7 +142,8 @@ def shown(value: object) -> str:
     if isinstance(value, float | np.floating):
         return _number(float(value))
     if isinstance(value, tuple):
-        return ", ".join(shown(part) for part in value)
+        # A tuple is a label: the numbers in it are names, such as the year of a period.
+        return ", ".join(str(part) if isinstance(part, int | np.integer) else shown(part) for part in value)
     return str(value)
 
 

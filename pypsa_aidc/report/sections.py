@@ -190,19 +190,20 @@ def audit(report: AuditReport) -> Section:
 
 def _site_pictures(site: Site, power: pd.DataFrame, gpus: pd.DataFrame, progress: pd.DataFrame) -> Sequence[Picture]:
     name, pool = site.name, site.spec.gpus
-    used = gpus[name].sum(axis=1)
-    done = ", ".join(f"{job} {100 * value:.0f} %" for job, value in progress[name].iloc[-1].items())
-    meter = power[name, "meter"]
+    parts, used, done = (pd.DataFrame(frame[name]) for frame in (power, gpus, progress))
+    ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in done.iloc[-1].items())
     return [
         Picture(
             f"{name}: what the load consists of",
-            f"Power of {name} at the meter by part over time, {shown(meter.min())} to {shown(meter.max())} MW.",
-            plot.composition(power[name], name),
+            f"Power of {name} at the meter by part over time, {shown(parts['meter'].min())} to "
+            f"{shown(parts['meter'].max())} MW.",
+            plot.composition(parts, name),
         ),
         Picture(
             f"{name}: GPUs and progress",
-            f"GPUs in use of {name} over time, at most {used.max():,.0f} of {pool:,}; progress at the end: {done}.",
-            plot.execution(gpus[name], progress[name], pool, name),
+            f"GPUs in use of {name} over time, at most {used.sum(axis=1).max():,.0f} of {pool:,}; progress at the end: "
+            f"{ended}.",
+            plot.execution(used, done, pool, name),
         ),
     ]
 
