@@ -119,6 +119,9 @@ def balance(frames: Mapping[str, pd.DataFrame], colours: Mapping[str, str] | Non
             )
         if "AIDC" in frame:
             ax.stairs(scale * frame["AIDC"].to_numpy(), edges, color=BLACK, linewidth=2, label="AIDC load")
+        if "other load" in frame and frame["other load"].max() > 1e-9:
+            whole = scale * (frame["other load"] + frame.get("AIDC", 0.0)).to_numpy()
+            ax.stairs(whole, edges, color=BLACK, linewidth=1.5, linestyle="--", label="all load")
         ax.set(ylabel=f"power ({unit})", title=title)
         ax.margins(x=0)
         format_time(ax, frame.index)

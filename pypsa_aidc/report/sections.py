@@ -16,8 +16,14 @@ from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
 MOST_SITES = 6
 """Sites that get figures of their own; with more, only the overview of all is drawn."""
 
+MOST_SOURCES = 6
+"""Largest sources, each drawn apart; the others are drawn together, since colours run out before carriers do."""
+
 NO_PRICES = "none"
 """Origin of prices where there are none, as `Result.prices` says it."""
+
+_OTHERS, _NO_SOURCES = "other sources", ["storage", "curtailment", "AIDC", "other load"]
+_FREE_COLOURS = (plot.BLUE, plot.ORANGE, plot.PURPLE, plot.SKY, plot.RED, plot.YELLOW)
 
 
 def facts(accessor: Accessor, audit: AuditReport) -> tuple[Fact, ...]:
@@ -73,14 +79,14 @@ def balance(n: pypsa.Network) -> Section:
     frame = Accessor(n).balance()
     hours = n.snapshot_weightings["stores"].loc[frame.index]
     energy = frame.mul(hours, axis=0).sum().rename("energy").rename_axis("source").to_frame()
-    main = energy["energy"].drop(["AIDC", "other load", "curtailment"]).idxmax()
+    main = energy["energy"].drop(_NO_SOURCES).idxmax()
     alt = (
         f"Power by source over time. The AIDCs draw {shown(energy.at['AIDC', 'energy'])} MWh; the largest source is "
         f"{main} with {shown(energy.at[main, 'energy'])} MWh; {shown(energy.at['curtailment', 'energy'])} MWh are "
         "curtailed."
     )
-    colours = {name: colour for name, colour in n.carriers["color"].items() if colour}
-    picture = Picture("Power by source", alt, plot.balance({"": frame}, colours))
+    drawn = _fewer_sources(frame, energy["energy"])
+    picture = Picture("Power by source", alt, plot.balance({"": drawn}, _colours(n, drawn)))
     text = ("Storage counts positive when it feeds the network.",)
     tables = (
         Table("Energy by source", _without_dust(energy), {"energy": "MWh"}),
@@ -208,6 +214,27 @@ def _site_pictures(site: Site, power: pd.DataFrame, gpus: pd.DataFrame, progress
     ]
 
 
+def _fewer_sources(frame: pd.DataFrame, energy: pd.Series) -> pd.DataFrame:
+    """Keep the largest sources that feed at all, and add up the others."""
+    sources = energy.drop(_NO_SOURCES).sort_values(ascending=False, kind="stable")
+    kept = list(sources.index[:MOST_SOURCES][sources.to_numpy()[:MOST_SOURCES] > 0])
+    rest = frame[sources.index.difference(kept)].sum(axis=1)
+    fewer = frame[[name for name in frame if name in kept]]
+    fewer = fewer.assign(**{_OTHERS: rest}) if rest.abs().max() > 0 else fewer
+    return fewer.join(frame[_NO_SOURCES])
+
+
+def _colours(n: pypsa.Network, frame: pd.DataFrame) -> dict[str, str]:
+    """Colours of carriers where they have one, and of Okabe and Ito where not; storage keeps its green."""
+    given = n.carriers["color"].fillna("")
+    free = iter(_FREE_COLOURS)
+    colours = {}
+    for source in map(str, frame.columns.drop(_NO_SOURCES)):
+        colour = given.get(source, "")
+        colours[source] = plot.GREY if source == _OTHERS else colour or next(free)
+    return colours
+
+
 def _grid_prices(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
     """Price at the grid bus of each site, USD/MWh."""
     buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in accessor.sites.values()}
@@ -220,10 +247,11 @@ def _payments(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
     """Bill by part, with the price it paid, the mean price at its bus, and what its timing is worth."""
     bill, chosen = accessor.bill(), accessor.power().index
     weight = n.snapshot_weightings["objective"].loc[chosen]
-    price = columns(n.c.buses.dynamic["marginal_price"], [site.bus for site in accessor.sites.values()]).loc[chosen]
+    buses = {site.name: site.bus for site in accessor.sites.values()}
+    price = columns(n.c.buses.dynamic["marginal_price"], list(buses.values())).loc[chosen]
     mean = price.mul(weight, axis=0).sum() / weight.sum()
     bill["paid"] = bill["payment"] / bill["energy"].where(bill["energy"] > 0)
-    bill["mean_price"] = [mean[accessor.sites[site].bus] for site in bill.index.get_level_values("site")]
+    bill["mean_price"] = mean.reindex(bill.index.get_level_values("site").map(buses)).to_numpy()
     bill["timing"] = bill["mean_price"] * bill["energy"] - bill["payment"]
     return _without_dust(bill)
 

@@ -10,7 +10,8 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc import fleet
+from pypsa_aidc import fleet, plot
+from pypsa_aidc.report import sections
 from pypsa_aidc.report.document import shown
 from tests.network.tiny import QUIET, grid, job, site
 from tests.report.composed import composed
@@ -188,6 +189,26 @@ def test_scenarios_are_announced_and_their_prices_left_out() -> None:
     assert told.levels == ["warning", "note"]
     assert "Payments" not in told.tables
     assert "those of 'rising'" in told.words
+
+
+def test_many_sources_are_drawn_together_and_lose_nothing() -> None:
+    n = grid(prices=np.full(8, 90.0))
+    n.add("Carrier", ["nuclear", "wind"], color=["#123456", ""])
+    for number_, carrier in enumerate(["nuclear", "wind", *"cdefgh"]):
+        n.add("Generator", carrier, bus="grid", carrier=carrier, p_nom=0.9 - 0.1 * number_, marginal_cost=number_)
+    n.add("Load", "town", bus="grid", p_set=1.5)
+    site(n, jobs=[job("A", 2.0, 2)])
+    aidc.optimize(n, **QUIET)
+    whole = n.aidc.balance()
+    hours = n.snapshot_weightings["stores"]
+    fewer = sections._fewer_sources(whole, whole.mul(hours, axis=0).sum())
+    assert fewer.shape[1] == sections.MOST_SOURCES + 5
+    np.testing.assert_allclose(fewer.sum(axis=1), whole.sum(axis=1))
+    colours = sections._colours(n, fewer)
+    assert colours["nuclear"] == "#123456"
+    assert colours["other sources"] == plot.GREY
+    assert len(set(colours.values())) == sections.MOST_SOURCES + 1
+    assert plot.GREEN not in colours.values()
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import xarray as xr
 
 import pypsa_aidc as aidc
 from pypsa_aidc import fleet
 from pypsa_aidc.network.result import RESULT
 from pypsa_aidc.network.site import copy_network
-from tests.network.tiny import QUIET
+from pypsa_aidc.report import provenance
+from pypsa_aidc.report.attachments import Attachments
+from tests.network.tiny import QUIET, grid
 from tests.report.composed import composed
 
 
@@ -86,10 +90,24 @@ def test_what_is_synthetic_says_so(solved, envelope) -> None:
         assert name in told.words
 
 
-def test_a_network_or_specification_that_says_it_is_synthetic(solved) -> None:
+def test_a_network_that_says_it_is_synthetic(solved) -> None:
     n = copy_network(solved)
     n.meta["synthetic"] = "all loads"
-    assert "network (all loads)" in composed(n).words
+    assert "Synthetic, not measured: network (all loads)." in composed(n).words
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("true", ("Generator market",)), ("false", ()), ("0", ()), ('"x"', ("Generator market",))]
+)
+def test_a_specification_that_says_it_is_synthetic(said, expected) -> None:
+    n = grid()
+    n.generators["aidc"] = f'{{"synthetic": {said}}}'
+    assert provenance.made_up(n, Attachments()) == expected
+
+
+def test_a_headroom_that_says_it_is_synthetic() -> None:
+    made_up = SimpleNamespace(data=xr.Dataset(attrs={"synthetic": 1}))
+    assert provenance.made_up(grid(), Attachments(headroom=made_up)) == ("headroom",)
 
 
 def test_the_worst_comes_first(short) -> None:
