@@ -99,6 +99,12 @@ def _picture(picture: Picture) -> str:
     )
 
 
+def _head(name: str) -> str:
+    """Keep the unit in one piece."""
+    before, bracket, unit = name.rpartition(" (")
+    return f'{escape(before)} <span class="unit">({escape(unit)}</span>' if bracket else escape(name)
+
+
 def _table(table: Table) -> str:
     plain, cells = table.plain, table.cells(MOST_ROWS)
     longest = [max((len(row[column]) for row in cells), default=0) for column in range(plain.shape[1])]
@@ -107,7 +113,7 @@ def _table(table: Table) -> str:
         for number, length in zip(table.numeric, longest, strict=True)
     ]
     head = "".join(
-        f'<th scope="col"{kind}>{escape(str(name))}</th>' for name, kind in zip(plain.columns, classes, strict=True)
+        f'<th scope="col"{kind}>{_head(str(name))}</th>' for name, kind in zip(plain.columns, classes, strict=True)
     )
     body = "\n".join(
         "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, classes, strict=True)) + "</tr>"

@@ -44,7 +44,7 @@ class Page(HTMLParser):
             self.text.append(data)
         if self.stack and self.stack[-1] == "caption":
             self._caption += data
-        elif self.stack and self.stack[-1] in ("th", "td"):
+        elif self.stack and {"th", "td"} & set(self.stack[-2:]):
             self._rows[-1][-1] += data
 
     def all(self, tag: str) -> list[dict[str, str | None]]:

@@ -48,6 +48,7 @@ def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
 
 
+@pytest.mark.slow
 def test_everything_in_one_command(folder) -> None:
     done = run(
         "solved.nc", "-o", "all.html", "--envelope", "envelope.nc", "--headroom", "headroom.csv", "--values", cwd=folder
