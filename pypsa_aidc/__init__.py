@@ -50,6 +50,7 @@ from pypsa_aidc.network import (
     values,
 )
 from pypsa_aidc.network import list_sites as list  # noqa: A004 - read as aidc.list(n)
+from pypsa_aidc.report import report
 from pypsa_aidc.training import (
     GPU,
     Candidates,
@@ -125,6 +126,7 @@ __all__ = [
     "record",
     "refresh",
     "remove",
+    "report",
     "sites",
     "surface",
     "thaw",

@@ -81,9 +81,9 @@ def balance(frames: Mapping[str, pd.DataFrame], colours: Mapping[str, str] | Non
     axes = figure.subplots(len(frames), 1, sharex=True, squeeze=False)[:, 0]
     palette = {"storage": GREEN, "curtailment": RED} | dict(colours or {})
     for ax, (title, frame) in zip(axes, frames.items(), strict=True):
-        unit, scale = _power_unit(frame.abs().to_numpy().max())
+        unit, scale = power_unit(frame.abs().to_numpy().max())
         sources = [column for column in frame if column not in ("AIDC", "other load", "curtailment")]
-        edges, free = _edges(frame.index), cycle(_JOB_COLOURS)
+        edges, free = slot_edges(frame.index), cycle(_JOB_COLOURS)
         base = np.zeros(len(frame))
         for column in sources:
             supply = scale * frame[column].clip(lower=0).to_numpy()
@@ -119,9 +119,12 @@ def balance(frames: Mapping[str, pd.DataFrame], colours: Mapping[str, str] | Non
             )
         if "AIDC" in frame:
             ax.stairs(scale * frame["AIDC"].to_numpy(), edges, color=BLACK, linewidth=2, label="AIDC load")
+        if "other load" in frame and frame["other load"].max() > 1e-9:
+            whole = scale * (frame["other load"] + frame.get("AIDC", 0.0)).to_numpy()
+            ax.stairs(whole, edges, color=BLACK, linewidth=1.5, linestyle="--", label="all load")
         ax.set(ylabel=f"power ({unit})", title=title)
         ax.margins(x=0)
-        _format_time(ax, frame.index)
+        format_time(ax, frame.index)
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return figure
 
@@ -139,9 +142,9 @@ def composition(power: pd.DataFrame, title: str = "") -> Figure:
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     ax = figure.subplots()
     parts = [part for part in power if part not in ("IT", "meter")]
-    unit, scale = _power_unit(power["meter"].max())
+    unit, scale = power_unit(power["meter"].max())
     overhead = (power["meter"] / power["IT"]).fillna(1.0).to_numpy()
-    base, edges = np.zeros(len(power)), _edges(power.index)
+    base, edges = np.zeros(len(power)), slot_edges(power.index)
     colours = dict(zip(parts, [GREY, *_JOB_COLOURS * len(parts)], strict=False))
     for part in parts:
         top = base + scale * power[part].to_numpy() * overhead
@@ -150,7 +153,7 @@ def composition(power: pd.DataFrame, title: str = "") -> Figure:
     ax.stairs(scale * power["meter"].to_numpy(), edges, color=BLACK, linewidth=1.5, label="at the meter")
     ax.set(ylabel=f"power ({unit})", title=title)
     ax.margins(x=0)
-    _format_time(ax, power.index)
+    format_time(ax, power.index)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return figure
 
@@ -169,7 +172,7 @@ def execution(gpus: pd.DataFrame, progress: pd.DataFrame, pool: float | None = N
     """
     figure = Figure(figsize=(9, 5.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
-    edges, base = _edges(gpus.index), np.zeros(len(gpus))
+    edges, base = slot_edges(gpus.index), np.zeros(len(gpus))
     for job, colour in zip(gpus.columns, cycle(_JOB_COLOURS), strict=False):
         top = base + gpus[job].to_numpy()
         upper.stairs(top, edges, baseline=base, fill=True, color=colour, label=str(job))
@@ -184,17 +187,80 @@ def execution(gpus: pd.DataFrame, progress: pd.DataFrame, pool: float | None = N
     for ax in (upper, lower):
         ax.margins(x=0.01)
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    _format_time(lower, gpus.index)
+    format_time(lower, gpus.index)
     return figure
+
+
+def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
+    """Draw what each job runs when: one row a job, a bar an edge as high as its GPUs, a mark a checkpoint.
+
+    Parameters
+    ----------
+    steps
+        Training edges as ``n.aidc.schedule()`` gives them: `site`, `job`, `start` and `end` (snapshots, the last
+        included), `pipeline`, `tensor`, `data`, `gpus`, `restart`.
+    snapshots
+        Snapshots of the schedule, in order.
+    title
+        Title, for example the scenario.
+    """
+    jobs = pd.MultiIndex.from_frame(steps[["site", "job"]]).unique()
+    figure = Figure(figsize=(9, 1.5 + 0.75 * len(jobs)), layout="constrained")
+    ax = figure.subplots()
+    edges, several = slot_edges(snapshots), steps["site"].nunique() > 1
+    placed = steps.assign(
+        left=edges[_positions(snapshots, steps["start"])],
+        right=edges[_positions(snapshots, steps["end"]) + 1],
+        height=0.75 * steps["gpus"] / steps["gpus"].max(),
+    )
+    for row, ((site, job), colour) in enumerate(zip(jobs, cycle(_JOB_COLOURS), strict=False)):
+        own = placed[(placed["site"] == site) & (placed["job"] == job)]
+        floor = len(jobs) - 1 - row
+        ax.hlines(floor, edges[0], edges[-1], color=GREY, linewidth=0.8, zorder=0)
+        width = own["right"] - own["left"]
+        ax.bar(own["left"], own["height"], width, floor, color=colour, alpha=0.7, align="edge", edgecolor="white")
+        label = "" if row else "checkpoint"
+        ax.plot(own["right"], np.full(len(own), floor), "D", color=BLACK, markersize=4, clip_on=False, label=label)
+        again = own.loc[own["restart"], "left"]
+        ax.plot(again, np.full(len(again), floor + 0.06), ">", color=RED, markersize=6)
+        _label_modes(ax, own, floor, edges[-1] - edges[0])
+    if placed["restart"].any():
+        ax.plot([], [], ">", color=RED, markersize=6, linestyle="none", label="restart")
+    names = [f"{site} {job}" if several else str(job) for site, job in jobs]
+    ax.set_yticks(np.arange(len(jobs))[::-1] + 0.375, names)
+    ax.tick_params(axis="y", length=0)
+    ax.set(title=title, ylim=(-0.25, len(jobs) - 0.1), ylabel=f"job (height: GPUs, most {steps['gpus'].max():g})")
+    ax.margins(x=0)
+    format_time(ax, snapshots)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return figure
+
+
+def _positions(snapshots: pd.Index, labels: pd.Series) -> NDArray[np.int64]:
+    """Return the places of labels, which are tuples where the snapshots have periods."""
+    place = {label: position for position, label in enumerate(snapshots)}
+    return np.array([place[label] for label in labels], dtype=np.int64)
+
+
+def _label_modes(ax: Axes, own: pd.DataFrame, floor: float, span: float) -> None:
+    """Write the mode p·q·d once into each stretch that runs through in it, where it fits."""
+    mode = own["pipeline"].map(str) + "·" + own["tensor"].map(str) + "·" + own["data"].map(str)
+    new = (mode != mode.shift()) | (own["left"] > own["right"].shift() + 1e-9)
+    stretches = own.assign(mode=mode).groupby(new.cumsum())
+    lefts, rights = stretches["left"].min().to_numpy(float), stretches["right"].max().to_numpy(float)
+    heights, names = stretches["height"].min().to_numpy(float), stretches["mode"].first().map(str)
+    for left, right, height, name in zip(lefts, rights, heights, names, strict=True):
+        if right - left > 0.009 * len(name) * span:
+            ax.text((left + right) / 2, floor + height / 2, name, ha="center", va="center", fontsize=8)
 
 
 def sites(power: pd.DataFrame, gpus: pd.DataFrame, progress: pd.DataFrame) -> Figure:
     """Draw meter power, GPUs and progress of all sites over time, columns as the accessor gives them."""
     figure = Figure(figsize=(9, 7.5), layout="constrained")
     first, second, third = figure.subplots(3, 1, sharex=True)
-    edges = _edges(power.index)
+    edges = slot_edges(power.index)
     meter = power.xs("meter", axis=1, level="part")
-    unit, scale = _power_unit(meter.to_numpy().max())
+    unit, scale = power_unit(meter.to_numpy().max())
     for site, colour in zip(meter.columns, cycle(_JOB_COLOURS), strict=False):
         first.stairs(scale * meter[site].to_numpy(), edges, color=colour, linewidth=2, baseline=None, label=str(site))
     for key, colour in zip(gpus.columns, cycle(_JOB_COLOURS), strict=False):
@@ -207,7 +273,7 @@ def sites(power: pd.DataFrame, gpus: pd.DataFrame, progress: pd.DataFrame) -> Fi
         ax.margins(x=0)
         ax.set_ylim(bottom=0)
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    _format_time(third, power.index)
+    format_time(third, power.index)
     return figure
 
 
@@ -231,11 +297,12 @@ def sensitivity(frames: Mapping[str, pd.DataFrame], labels: Sequence[str]) -> Fi
     return figure
 
 
-def _power_unit(largest: float) -> tuple[str, float]:
+def power_unit(largest: float) -> tuple[str, float]:
+    """Return the unit in which powers up to `largest` MW are drawn, and the factor from MW to it."""
     return ("kW", 1e3) if largest < 5 else ("MW", 1.0)
 
 
-def _edges(index: pd.Index) -> NDArray[np.float64]:
+def slot_edges(index: pd.Index) -> NDArray[np.float64]:
     """Borders of the slots, the last as long as the one before it."""
     if isinstance(index, pd.MultiIndex) or not isinstance(index, pd.DatetimeIndex):
         return np.arange(len(index) + 1.0)
@@ -244,7 +311,8 @@ def _edges(index: pd.Index) -> NDArray[np.float64]:
     return np.append(starts, starts[-1] + last)
 
 
-def _format_time(ax: Axes, index: pd.Index) -> None:
+def format_time(ax: Axes, index: pd.Index) -> None:
+    """Label the time axis of slots drawn at `slot_edges`."""
     if not isinstance(index, pd.DatetimeIndex):
         ax.set_xlabel("snapshot")
         return
@@ -253,6 +321,7 @@ def _format_time(ax: Axes, index: pd.Index) -> None:
         ax.xaxis.set_major_formatter(matplotlib.dates.DateFormatter("%H:%M"))
         ax.set_xlabel(f"{index[0]:%Y-%m-%d}")
         return
+    ax.set_xlabel("time")
     locator = matplotlib.dates.AutoDateLocator()
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(matplotlib.dates.ConciseDateFormatter(locator))

@@ -14,8 +14,8 @@ from tests.conftest import ROOT
 
 PACKAGE = ROOT / "pypsa_aidc"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-LAYERS = {"errors": 0, "plain": 0, "units": 0, "network": 2, "headroom": 3, "cli": 4}
-LAYERS |= dict.fromkeys(("training", "fleet", "plot", "fleet_plots"), 1)
+LAYERS = {"errors": 0, "plain": 0, "units": 0, "network": 2, "headroom": 3, "report": 4, "cli": 5}
+LAYERS |= dict.fromkeys(("training", "fleet", "plot", "fleet_plots", "solve_plots"), 1)
 
 
 def imports(path: Path) -> set[str]:
@@ -46,7 +46,7 @@ def test_arrows_point_down(path: Path) -> None:
             assert LAYERS[layer] >= LAYERS["network"], f"{path} imports {name}"
         if name.startswith("pypsa_aidc."):
             other = name.split(".")[1]
-            lazy_plot = other in ("plot", "fleet_plots")
+            lazy_plot = other in ("plot", "fleet_plots", "solve_plots")
             assert lazy_plot or LAYERS.get(other, 0) <= LAYERS[layer], f"{path} imports {name}"
 
 

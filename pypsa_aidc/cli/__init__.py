@@ -8,7 +8,7 @@ import warnings
 import typer
 from rich.console import Console
 
-from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, modes, screen, surface
+from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, modes, report, screen, surface
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 EXIT_REFUSED = 1
@@ -30,6 +30,7 @@ app.command("freeze")(freeze.freeze_verb)
 app.command("fleet")(fleet.fleet_verb)
 app.command("surface")(surface.surface_verb)
 app.command("screen")(screen.screen_verb)
+app.command("report")(report.report_verb)
 
 
 def main() -> None:

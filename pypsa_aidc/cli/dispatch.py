@@ -69,7 +69,7 @@ def dispatch(
     """
     quiet_libraries()
     console = Console()
-    base = _open(network)
+    base = pypsa.Network(_bundled()) if network is None else open_network(network, "pypsa-aidc dispatch")
     storages = storage if storage is not None else [*base.stores.index, *base.storage_units.index]
     chosen = scenario or list(SCENARIOS)
     _make_folder(out)
@@ -121,10 +121,15 @@ def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_
     return Run(scenario, n, result, indicators(n, storages))
 
 
-def _open(path: Path | None) -> pypsa.Network:
-    if path is None:
-        return pypsa.Network(_bundled())
-    faults = Faults("pypsa-aidc dispatch")
+def open_network(path: Path, verb: str) -> pypsa.Network:
+    """Read a network with AIDCs from a file.
+
+    Raises
+    ------
+    InputError
+        No such file, no network in it, or a network without AIDC; `verb` says who asked.
+    """
+    faults = Faults(verb)
     faults.require(path.is_file(), "network", str(path), "an existing netCDF file")
     faults.raise_any()
     try:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class EraWarning(UserWarning):
@@ -62,6 +65,12 @@ class Audit:
             for reason, count in counts.items()
         ]
         return pd.DataFrame(rows, columns=["outcome", "reason", "count", "first_met"])
+
+    def plot(self) -> Figure:
+        """Draw the counts of rows by reason."""
+        from pypsa_aidc.fleet_plots import plot_audit
+
+        return plot_audit(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary, ready for JSON."""

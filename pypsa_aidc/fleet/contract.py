@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -12,6 +13,9 @@ from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
 from pypsa_aidc.fleet.surface import surface
 from pypsa_aidc.fleet.windows import Method
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WEEK = 168
 
@@ -198,6 +202,12 @@ class Contract:
             ("recalibration", self.recalibration or f"after {self.recalibrate_after:g} weeks", ""),
         ]
         return pd.DataFrame(rows, columns=["term", "value", "unit"])
+
+    def plot(self) -> Figure:
+        """Draw one call: relief, rebound until it is recovered, and the earliest next call."""
+        from pypsa_aidc.fleet_plots import plot_contract
+
+        return plot_contract(self)
 
     def term_sheet(self) -> str:
         """Terms as text for a person."""

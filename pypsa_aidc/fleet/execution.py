@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import polars as pl
@@ -15,6 +16,9 @@ from pypsa_aidc.fleet.aggregation import kept
 from pypsa_aidc.fleet.audit import Audit
 from pypsa_aidc.fleet.schema import SPAN_TYPES
 from pypsa_aidc.fleet.trace import Partition, Trace, pod_rows, reading, scan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BUCKETS = 16
 """Pieces, by hash of the pod, that are joined one after another: a pod runs across partitions, all pods fit nowhere."""
@@ -52,6 +56,12 @@ class Execution:
             hours.sum().alias("total"), hours.filter(pl.col("delay").is_not_null()).sum().alias("matched")
         )
         return table.with_columns(share=pl.col("matched") / pl.col("total")).sort("day").to_pandas().set_index("day")
+
+    def plot(self) -> Figure:
+        """Draw the share of GPU-hours with a known delay by day."""
+        from pypsa_aidc.fleet_plots import plot_execution
+
+        return plot_execution(self)
 
 
 def execution(trace: Trace, *, keep: str | Path | None = None) -> Execution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.envelope import SUPPORT, Envelope
 from pypsa_aidc.fleet.montecarlo import Ensemble
 from pypsa_aidc.fleet.windows import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,12 @@ class LoadShape:
             *((f"autocorrelation_{lag}h", value, "1") for lag, value in self.autocorrelation.items()),
         ]
         return pd.DataFrame(rows, columns=["quantity", "value", "unit"])
+
+    def plot(self) -> Figure:
+        """Draw clock-hour profile and autocorrelation."""
+        from pypsa_aidc.fleet_plots import plot_load_shape
+
+        return plot_load_shape(self)
 
 
 def load_shape(series: xr.DataArray, lags: Sequence[int] = (24, 168)) -> LoadShape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from pypsa_aidc.fleet.layers import Boundary, Mapping, layer_of
 from pypsa_aidc.fleet.power import Coefficients, PowerModel, coefficients, power_draws
 from pypsa_aidc.fleet.schema import SUMS
 from pypsa_aidc.fleet.statistics import Statistics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,6 +104,12 @@ class Ensemble:
     def to_frame(self) -> pd.DataFrame:
         """Facility band by hour: columns `p5`, `p50`, `p95`, MW."""
         return pd.DataFrame(self.band().to_numpy().T, self.data["hour"].to_index(), ["p5", "p50", "p95"])
+
+    def plot(self) -> Figure:
+        """Draw the band over time and its clock-hour profile (Fig. 1 of [2])."""
+        from pypsa_aidc.fleet_plots import plot_load
+
+        return plot_load(self)
 
 
 def ensemble(statistics: Statistics, models: Sequence[PowerModel] | None = None) -> Ensemble:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.counterfactual import trend
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UNITS: dict[str, tuple[str, ...]] = {
     "cluster, workload, priority": ("cluster", "workload", "priority"),
@@ -102,6 +106,12 @@ class Scaling:
         """Return the units."""
         return self.units
 
+    def plot(self) -> Figure:
+        """Draw fluctuation over size with the fit (Fig. 2a of [2])."""
+        from pypsa_aidc.fleet_plots import plot_scaling
+
+        return plot_scaling(self)
+
 
 def fluctuation_scaling(
     statistics: Statistics,
@@ -182,6 +192,12 @@ class Composition:
     clusters: pd.DataFrame
     quadratic: tuple[float, float, float]
     interval: tuple[float, float]
+
+    def plot(self) -> Figure:
+        """Draw variability over the share of training (Fig. 8 of [2])."""
+        from pypsa_aidc.fleet_plots import plot_composition
+
+        return plot_composition(self)
 
 
 def variability_by_training(

@@ -6,7 +6,7 @@ import json
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from pypsa_aidc.fleet.audit import Audit, EraWarning, merged
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
 from pypsa_aidc.fleet.spans import aggregated_spans
 from pypsa_aidc.fleet.trace import LONGEST_TRACE, SLACK, Trace, reading
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LATE = 7 * 24
 """Hours after which the first appearance of a word counts as a new era."""
@@ -107,6 +110,12 @@ class Statistics:
     def to_frame(self) -> pl.DataFrame:
         """Return the cells."""
         return self.cells
+
+    def plot(self) -> Figure:
+        """Draw used GPU-hours a day by workload."""
+        from pypsa_aidc.fleet_plots import plot_statistics
+
+        return plot_statistics(self)
 
     def save(self, folder: str | Path) -> None:
         """Write the tables as parquet and the audit as JSON into `folder`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ from pypsa_aidc.fleet.power import PowerModel
 from pypsa_aidc.fleet.scaling import DETREND, UNITS, residuals, supported, unit_power
 from pypsa_aidc.fleet.statistics import Statistics
 from pypsa_aidc.fleet.uncertainty import blocks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LEVELS = (
     ("priorities in a workload", "cluster, workload, priority", "cluster, workload"),
@@ -58,6 +62,12 @@ class Synchrony:
     ratios: pd.Series[float]
     median: float
     interval: tuple[float, float]
+
+    def plot(self) -> Figure:
+        """Draw the ratio of each parent."""
+        from pypsa_aidc.fleet_plots import plot_synchrony
+
+        return plot_synchrony(self)
 
 
 def synchrony(statistics: Statistics, model: PowerModel | None = None) -> dict[str, Synchrony]:
@@ -123,6 +133,12 @@ class Attribution:
         """Share of the excess variance R² − 1 of the raw residual that is gone after each step."""
         excess = {name: ratio**2 - 1 for name, ratio in self.ratios.items()}
         return {name: 1 - value / excess["raw"] for name, value in excess.items()}
+
+    def plot(self) -> Figure:
+        """Draw the ratio raw, without calendar, and without capacity (Sec. 3.2 of [2])."""
+        from pypsa_aidc.fleet_plots import plot_ratios
+
+        return plot_ratios(self)
 
 
 def attribution(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ from pypsa_aidc.fleet.windows import (
     running_minima,
     weighted_dependable,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Integers = npt.NDArray[np.int64]
 
@@ -175,6 +179,12 @@ class Bootstrap:
     def to_frame(self) -> pd.DataFrame:
         """Long table: `representation`, `replicate`, `duration`, `reliability`, `K` (MW)."""
         return self.data["K"].to_dataframe().reset_index()
+
+    def plot(self) -> Figure:
+        """Draw K over duration with its bootstrap band."""
+        from pypsa_aidc.fleet_plots import plot_bootstrap
+
+        return plot_bootstrap(self)
 
 
 def bootstrap(

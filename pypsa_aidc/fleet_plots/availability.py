@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pypsa_aidc.fleet.backtest import Backtest
-from pypsa_aidc.fleet.contract import net_energy_ratio
+from pypsa_aidc.fleet.contract import Contract, net_energy_ratio
 from pypsa_aidc.fleet.counterfactual import Counterfactuals
 from pypsa_aidc.fleet.portfolio import Portfolios
 from pypsa_aidc.fleet.surface import Surface
+from pypsa_aidc.fleet.uncertainty import Bootstrap
 from pypsa_aidc.fleet_plots.canvas import CYCLE, canvas, legend, styled
 
 WORDS = {"mean share": 1, "tail-calibrated share": 3, "time-shuffled": 4, "independent, detrended": 2}
@@ -44,6 +45,53 @@ def plot_surface(surface: Surface) -> Figure:
     _durations(axis, surface.data["duration"].to_numpy().tolist())
     axis.set(ylabel="dependable power K (MW)", ylim=(0, None), title=f"K at q = {surface.data.attrs.get('q', 1):g}")
     legend(axis)
+    return figure
+
+
+@styled
+def plot_bootstrap(bootstrap: Bootstrap, quantiles: tuple[float, float] = (0.05, 0.95)) -> Figure:
+    """Draw K over duration with its bootstrap band, one colour for each reliability."""
+    figure, axes = canvas(1, 1, width=4.8, synthetic=bool(bootstrap.data.attrs["synthetic"]))
+    axis = axes[0, 0]
+    low, middle, high = bootstrap.band((quantiles[0], 0.5, quantiles[1]))
+    durations = bootstrap.data["duration"].to_numpy().tolist()
+    for number, alpha in enumerate(bootstrap.data["reliability"].to_numpy()):
+        colour = CYCLE[number % len(CYCLE)]
+        band = [edge.sel(reliability=alpha) for edge in (low, high)]
+        axis.fill_between(durations, *band, color=colour, alpha=0.15, linewidth=0)
+        axis.plot(durations, middle.sel(reliability=alpha), color=colour, marker=".", label=f"α = {alpha:g}")
+    _durations(axis, durations)
+    span = f"P{100 * quantiles[0]:g}–P{100 * quantiles[1]:g}"
+    count = bootstrap.data.sizes["replicate"]
+    axis.set(ylabel="dependable power K (MW)", ylim=(0, None), title=f"median and {span} of {count} replicates")
+    legend(axis)
+    return figure
+
+
+@styled
+def plot_contract(contract: Contract) -> Figure:
+    """Draw what one call asks of the load: relief, then rebound until it is recovered, then the next call."""
+    figure, axes = canvas(1, 1, width=5.6, synthetic=contract.synthetic)
+    axis = axes[0, 0]
+    hours, recovery = float(contract.duration), contract.recovery_time
+    rise = contract.rebound_energy / recovery if recovery else 0.0
+    parts = (
+        ("call: dependable relief", 0.0, hours, -contract.offer, CYCLE[2]),
+        ("recovery: rebound", hours, hours + recovery, rise, CYCLE[3]),
+        ("next call, at the earliest", hours + recovery, 2 * hours + recovery, -contract.offer, CYCLE[5]),
+    )
+    for label, start, end, level, colour in parts:
+        axis.fill_between([start, end], [level, level], color=colour, alpha=0.75, linewidth=0, label=label)
+    axis.axhline(0, color="black", linewidth=0.8)
+    low, high = -contract.offer, max(rise, 0.3 * contract.offer)
+    axis.set(
+        xlabel="time from the start of a call (h)",
+        ylabel="change of workload power (MW)",
+        xlim=(0, parts[-1][2]),
+        title=f"{contract.offer:.3g} MW for {contract.duration} h at α = {contract.reliability:g}",
+    )
+    axis.set_ylim(1.1 * low if low else -1.0, low + 1.6 * (high - low) if high > low else 1.0)
+    legend(axis, loc="upper left", ncols=2)
     return figure
 
 

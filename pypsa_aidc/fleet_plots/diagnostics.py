@@ -6,12 +6,74 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pypsa_aidc.fleet.scaling import Composition, Scaling
 from pypsa_aidc.fleet.scheduler import Backlog, Displacement
-from pypsa_aidc.fleet.synchrony import Attribution
+from pypsa_aidc.fleet.synchrony import Attribution, Synchrony
 from pypsa_aidc.fleet_plots.canvas import CYCLE, canvas, label_bars, legend, styled
+
+_PLAIN = str.maketrans("", "", "()'")
+"""Takes the punctuation of a tuple out of the name of a parent."""
+
+
+def _scatter(axes: Axes, scalings: Mapping[str, Scaling]) -> None:
+    """Units and the fit through them, one colour for each kind of unit."""
+    for number, (kind, scaling) in enumerate(scalings.items()):
+        units = scaling.units
+        label = f"{kind}: β = {scaling.exponent:.3f}".lstrip(": ")
+        axes.scatter(units["mean"], units["sigma"], s=10, alpha=0.7, color=CYCLE[number], label=label, linewidths=0)
+        span = np.array([units["mean"].min(), units["mean"].max()])
+        axes.plot(span, scaling.prefactor * span**scaling.exponent, color=CYCLE[number], linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="mean power μ (MW)", ylabel="fluctuation σ (MW)")
+    legend(axes, loc="upper left", fontsize=7)
+
+
+@styled
+def plot_scaling(scaling: Scaling) -> Figure:
+    """Draw fluctuation over size with the fitted power law (Fig. 2a of [2], one kind of unit)."""
+    figure, axes = canvas(1, 1, width=4.8)
+    _scatter(axes[0, 0], {"": scaling})
+    low, high = scaling.interval
+    axes[0, 0].set_title(f"σ ∝ μ^β, P5–P95 of β {low:.2f} … {high:.2f}, R² = {scaling.r_squared:.2f}")
+    return figure
+
+
+@styled
+def plot_synchrony(synchrony: Synchrony) -> Figure:
+    """Draw the synchrony ratio of each parent, its median, and the 1 of independent children."""
+    ratios = synchrony.ratios.sort_values()
+    figure, axes = canvas(1, 1, width=5.6)
+    axis = axes[0, 0]
+    positions = np.arange(len(ratios))
+    error = None
+    if len(ratios) == 1 and not np.isnan(synchrony.interval).any():
+        error = np.abs(np.array(synchrony.interval) - synchrony.median)[:, None]
+    axis.bar(positions, ratios, 0.65, color=CYCLE[0], yerr=error, capsize=4, label="ratio of a parent")
+    axis.axhline(synchrony.median, color=CYCLE[1], linestyle="--", linewidth=1, label="median")
+    axis.axhline(1, color="black", linestyle=":", linewidth=1, label="independent children")
+    names = [str(name).translate(_PLAIN).strip(", ") or "fleet" for name in ratios.index]
+    axis.set_xticks(positions, names, rotation=90 if len(names) > 1 else 0, fontsize=7)
+    axis.set(ylabel="synchrony ratio", ylim=(0, 1.4 * max(float(ratios.max()), 1.0)))
+    legend(axis, loc="upper left", ncols=3)
+    return figure
+
+
+@styled
+def plot_ratios(attribution: Attribution) -> Figure:
+    """Draw the synchrony ratio of the fleet before and after calendar and capacity are taken out."""
+    figure, axes = canvas(1, 1, width=4.8)
+    axis = axes[0, 0]
+    ratios = list(attribution.ratios.values())
+    axis.bar(range(len(ratios)), ratios, 0.6, color=[CYCLE[0], CYCLE[3], CYCLE[2]])
+    axis.errorbar(
+        [0], ratios[:1], np.abs(np.array(attribution.interval) - ratios[0])[:, None], color="black", capsize=4
+    )
+    axis.axhline(1, color="black", linestyle=":", linewidth=1)
+    axis.set_xticks(range(len(ratios)), [name.replace(" ", "\n") for name in attribution.ratios])
+    axis.set(ylabel="synchrony ratio", title=f"{len(attribution.clusters)} clusters of steady capacity")
+    return figure
 
 
 @styled
@@ -19,14 +81,8 @@ def plot_attribution(scalings: Mapping[str, Scaling], attribution: Attribution, 
     """Draw fluctuation over size, and how much excess variance calendar and capacity remove (Fig. 2 of [2])."""
     figure, axes = canvas(1, 2, synthetic=synthetic)
     left, right = axes[0]
-    for number, (kind, scaling) in enumerate(scalings.items()):
-        units = scaling.units
-        label = f"{kind}: β = {scaling.exponent:.3f}"
-        left.scatter(units["mean"], units["sigma"], s=10, alpha=0.7, color=CYCLE[number], label=label, linewidths=0)
-        span = np.array([units["mean"].min(), units["mean"].max()])
-        left.plot(span, scaling.prefactor * span**scaling.exponent, color=CYCLE[number], linewidth=1)
-    left.set(xscale="log", yscale="log", xlabel="mean power μ (MW)", ylabel="fluctuation σ (MW)", title="(a) σ ∝ μ^β")
-    legend(left, loc="upper left", fontsize=7)
+    _scatter(left, scalings)
+    left.set_title("(a) σ ∝ μ^β")
     remaining = [100 * (1 - removed) for removed in attribution.removed.values()]
     right.bar(range(len(remaining)), remaining, color=[CYCLE[0], CYCLE[3], CYCLE[2]], width=0.6)
     label_bars(right, range(len(remaining)), remaining, "{:.1f} %")

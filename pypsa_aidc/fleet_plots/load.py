@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pypsa_aidc.fleet.condition import MONTH
 from pypsa_aidc.fleet.envelope import Envelope
 from pypsa_aidc.fleet.layers import LAYERS
-from pypsa_aidc.fleet.load import autocorrelation, composition
+from pypsa_aidc.fleet.load import LoadShape, autocorrelation, composition
 from pypsa_aidc.fleet.montecarlo import Ensemble
 from pypsa_aidc.fleet_plots.canvas import CYCLE, LAYER_COLOURS, LAYER_NAMES, canvas, label_bars, legend, styled
 
@@ -34,6 +34,24 @@ def plot_load(ensemble: Ensemble) -> Figure:
     bottom.set(
         xlabel="clock hour (trace-local)", ylabel="median (MW)", xticks=range(0, 24, 3), title="mean clock-hour profile"
     )
+    return figure
+
+
+@styled
+def plot_load_shape(shape: LoadShape) -> Figure:
+    """Draw the mean clock-hour profile of a load between its trough and peak, and its autocorrelation."""
+    figure, axes = canvas(1, 2, width_ratios=[1.8, 1])
+    left, right = axes[0]
+    left.plot(range(24), shape.clock, color=CYCLE[0], marker="o", markersize=3, label="mean of the clock hour")
+    for name, colour in (("peak", CYCLE[1]), ("mean", CYCLE[5]), ("trough", CYCLE[3])):
+        left.axhline(getattr(shape, name), color=colour, linestyle="--", linewidth=1, label=name)
+    left.set(xlabel="clock hour (trace-local)", ylabel="power (MW)", xticks=range(0, 24, 3))
+    left.set_ylim(None, shape.peak + 0.25 * (shape.peak - shape.trough) + 1e-9)
+    left.set_title(f"load factor {shape.load_factor:.2f}")
+    legend(left, ncols=2)
+    right.bar([f"{lag} h" for lag in shape.autocorrelation], list(shape.autocorrelation.values()), color=CYCLE[0])
+    right.axhline(0, color="black", linewidth=0.8)
+    right.set(xlabel="lag (h)", ylabel="autocorrelation", ylim=(None, 1.0))
     return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,9 @@ from pypsa_aidc.network.site import Site, sites
 from pypsa_aidc.network.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.training import Step, TrainingLoad
 from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TOLERANCE = 1e-6
 
@@ -64,6 +68,12 @@ class AuditReport:
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of all checks."""
         return self.frame.copy()
+
+    def plot(self) -> Figure:
+        """Draw the worst violation of each kind of check."""
+        from pypsa_aidc import solve_plots
+
+        return solve_plots.audit(self.frame)
 
     def raise_if_violated(self) -> None:
         """Raise `AuditError` with the failed checks, if any."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,9 @@ from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.site import sites
 from pypsa_aidc.training import Formulation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RESULT = "aidc_result"
 """Column of `n.links` (sites) and `n.generators` (fleets) with the status of the last solve as JSON."""
@@ -79,6 +83,33 @@ class Result:
             f"Result({self.status}: objective {self.objective:.6g} USD, gap {self.gap:.3%}, {self.edges} edges "
             f"(of {self.edges_before_pruning}), prices from {self.prices}, {checked})"
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Columns `quantity`, `value`, `unit`."""
+        rows = [
+            ("status", self.status, ""),
+            ("objective", self.objective, "USD"),
+            ("bound", self.bound, "USD"),
+            ("gap", self.gap, "1"),
+            ("solver", self.solver, ""),
+            ("formulation", self.formulation, ""),
+            ("edges", self.edges, "1"),
+            ("edges before pruning", self.edges_before_pruning, "1"),
+            ("time to build", self.build_seconds, "s"),
+            ("time to solve", self.solve_seconds, "s"),
+            ("origin of prices", self.prices, ""),
+            ("outages left out", ", ".join(self.skipped_outages) or "none", ""),
+            ("audit", "none" if self.audit is None else "passed" if self.audit.passed else "failed", ""),
+        ]
+        return pd.DataFrame(rows, columns=["quantity", "value", "unit"])
+
+    def plot(self) -> Figure:
+        """Draw objective and bound, edges before and after pruning, and the times to build and to solve."""
+        from pypsa_aidc import solve_plots
+
+        sizes = {"edges": self.edges, "before pruning": self.edges_before_pruning}
+        seconds = {"build": self.build_seconds, "solve": self.solve_seconds}
+        return solve_plots.outcome(self.objective, self.bound, sizes, seconds, f"{self.status}, gap {self.gap:.3%}")
 
 
 def clear_results(n: pypsa.Network) -> None:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -160,15 +160,17 @@ def _check_solver(options: Mapping[str, Any]) -> None:
     faults = Faults("aidc.optimize")
     faults.require(solver in linopy.available_solvers, "solver_name", solver, f"one of {linopy.available_solvers}")
     if solver == "highs":
-        known = {
-            name
-            for call in (pypsa.Network().optimize.__call__, linopy.Model.solve)
-            for name in signature(call).parameters
-        }
-        for option in sorted({*options, *(options.get("solver_options") or {})} - known):
+        for option in sorted({*options, *(options.get("solver_options") or {})} - _arguments()):
             there = hasattr(highspy.HighsOptions(), option)
             faults.require(there, option, options.get(option), "an argument of n.optimize or an option of HiGHS")
     faults.raise_any()
+
+
+@cache
+def _arguments() -> frozenset[str]:
+    """Names of what ``n.optimize`` and linopy take themselves; the rest goes to the solver."""
+    calls = (pypsa.Network().optimize.__call__, linopy.Model.solve)
+    return frozenset(name for call in calls for name in signature(call).parameters)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from pypsa_aidc import fleet, fleet_plots
+from tests.labelled import assert_labelled
 
 from .test_portfolio import small_fleet
 
@@ -74,3 +75,33 @@ def test_net_energy_is_drawn_as_its_formula(rebound):
     figure = fleet_plots.plot_net_energy((1, 4), (rebound,), (1.0,))
     expected = [1 - rebound * (1 + 1 / 2), 1 - rebound * (1 + 1 / 8)]
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), expected)
+
+
+@pytest.mark.slow
+def test_every_result_draws_itself_with_units_at_the_axes(synthetic, envelope) -> None:
+    statistics, few = synthetic.statistics, {"replicates": 5}
+    ensemble = fleet.ensemble(statistics, fleet.power_draws(3, 0))
+    spans = synthetic.execution.matched
+    hours, power = (2640, 3000), fleet.span_power(spans, statistics)
+    results = [
+        envelope,
+        fleet.surface(envelope),
+        fleet.counterfactuals(envelope, replicates=1),
+        fleet.portfolios(envelope, samples=2),
+        fleet.backtest(envelope),
+        fleet.contract(envelope),
+        fleet.bootstrap(envelope, **few),
+        fleet.fluctuation_scaling(statistics, **few),
+        fleet.variability_by_training(statistics, **few),
+        fleet.attribution(statistics, **few),
+        fleet.displacement(spans, power, hours),
+        fleet.backlog(spans, power, hours),
+        ensemble,
+        fleet.load_shape(ensemble.band().sel(quantile=0.5)),
+        statistics,
+        synthetic.execution,
+        statistics.audit,
+        *fleet.synchrony(statistics).values(),
+    ]
+    for result in results:
+        assert_labelled(result.plot())

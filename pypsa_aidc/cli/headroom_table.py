@@ -1,0 +1,82 @@
+"""Headroom by bus from a CSV file, as a table and as a map of the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pypsa
+from matplotlib.figure import Figure
+
+from pypsa_aidc.errors import Faults
+
+
+@dataclass(frozen=True)
+class HeadroomTable:
+    """Headroom at buses of a network.
+
+    Parameters
+    ----------
+    frame
+        Index `bus`, column `headroom` in MW (infinite where nothing limits it) and any others.
+    network
+        Network with the buses; their `x` and `y` place them on the map.
+    """
+
+    frame: pd.DataFrame
+    network: pypsa.Network = field(repr=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table, buses with the least headroom first."""
+        frame = self.frame.sort_values("headroom", kind="stable")
+        frame.attrs["units"] = {"headroom": "MW"}
+        return frame
+
+    def plot(self) -> Figure:
+        """Draw the buses where they lie, coloured by headroom."""
+        from pypsa_aidc import solve_plots
+
+        ends = [self.network.c[component].static[["bus0", "bus1"]] for component in ("Line", "Transformer", "Link")]
+        return solve_plots.headroom_map(self.frame["headroom"], self.network.buses, pd.concat(ends))
+
+
+def read_headroom(path: Path, n: pypsa.Network) -> pd.DataFrame:
+    """Read a table of headroom and hold it against a network.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index `bus`, column `headroom` in MW and the others of the file.
+
+    Raises
+    ------
+    InputError
+        No such file, no columns `bus` and `headroom`, a bus that is unknown or stands twice, a headroom that is no
+        number or negative.
+    """
+    faults = Faults(f"headroom in '{path}'")
+    faults.require(path.is_file(), "file", str(path), "an existing CSV file")
+    faults.raise_any()
+    try:
+        frame = pd.read_csv(path, dtype={"bus": str})
+    except (ValueError, UnicodeDecodeError) as error:
+        faults.add("file", str(path), f"a CSV file ({error})")
+        faults.raise_any()
+        raise
+    for column in ("bus", "headroom"):
+        faults.require(column in frame, "columns", list(frame.columns), f"one named {column!r}")
+    faults.require(len(frame) > 0, "rows", 0, "at least one bus")
+    faults.raise_any()
+    number = pd.to_numeric(frame["headroom"], errors="coerce").to_numpy(float)
+    checks = (
+        (~frame["bus"].isin(n.buses.index).to_numpy(), "bus", "a bus of the network"),
+        (frame["bus"].duplicated().to_numpy(), "bus", "each bus once"),
+        (np.isnan(number) | (number < 0), "headroom", "MW of at least 0"),
+    )
+    for wrong, column, expected in checks:
+        for row in np.flatnonzero(wrong)[:3]:
+            faults.add(f"row {row + 2}, {column}", frame[column].iloc[row], expected)
+    faults.raise_any()
+    return frame.assign(headroom=number).set_index("bus")

@@ -1,0 +1,77 @@
+"""`pypsa-aidc report`: a solved network in, one file for a reader out."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import pypsa
+import typer
+from rich.console import Console
+
+from pypsa_aidc import fleet
+from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.dispatch import open_network
+from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
+from pypsa_aidc.network import values as value_flexibility
+from pypsa_aidc.report import report
+
+
+def report_verb(
+    network: Annotated[Path, typer.Argument(help="netCDF file of a network solved with AIDCs.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .html, .xlsx or .pdf.")] = Path(
+        "report.html"
+    ),
+    surface: Annotated[Path | None, typer.Option(help="surface.nc, to show K.")] = None,
+    envelope: Annotated[
+        Path | None, typer.Option(help="envelope.nc, for a contract, and for K where no surface is given.")
+    ] = None,
+    duration: Annotated[int, typer.Option(help="Hours of a call of the contract.", min=1)] = 4,
+    reliability: Annotated[float, typer.Option(help="Reliability of a call of the contract, 0 … 1.")] = 0.95,
+    q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
+    headroom: Annotated[
+        Path | None, typer.Option(help="CSV of headroom: bus, headroom (MW) and any further columns.")
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="Solve again, to value GPUs, connection and waiting.")
+    ] = False,
+    gap: Annotated[float, typer.Option(help="Relative MIP gap of those solves.", min=0.0)] = 1e-6,
+    time_limit: Annotated[float, typer.Option(help="Seconds for each of those solves.", min=0.0)] = 60.0,
+    exclusive: Annotated[
+        list[str] | None,
+        typer.Option(help="Storage that must not charge and discharge at once, repeatable; as in the solve."),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Title; the name of the network if left out.")] = "",
+) -> None:
+    """Write a report on a solved network: one self-contained file, as web page, workbook or PDF."""
+    quiet_libraries()
+    n = open_network(network, "pypsa-aidc report")
+    given = [path for path in (network, surface, envelope, headroom) if path is not None]
+    fleet_envelope = None if envelope is None else fleet.load_envelope(envelope)
+    shown = None if surface is None else fleet.load_surface(surface)
+    if shown is None and fleet_envelope is not None:
+        shown = fleet.surface(fleet_envelope, q=q)
+    terms = None if fleet_envelope is None else fleet.contract(fleet_envelope, duration, reliability, q=q)
+    table = None if headroom is None else HeadroomTable(read_headroom(headroom, n), n)
+    storages = exclusive or []
+    worth = _worth(n, storages, gap, time_limit) if values else None
+    report(
+        n,
+        out,
+        surface=shown,
+        contract=terms,
+        headroom=table,
+        values=worth,
+        exclusive=storages,
+        title=title,
+        provenance={f"file {path.name}": f"SHA-256 {sha256(path.read_bytes()).hexdigest()}" for path in given},
+    )
+    Console().print(f"wrote {out}", highlight=False)
+
+
+def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:
+    options: dict[str, Any] = {"mip_rel_gap": gap, "time_limit": time_limit, "output_flag": False}
+    with Console(stderr=True).status("solving again for the values of flexibility ..."), silenced_stdout():
+        return value_flexibility(n, exclusive=storages, **options)

@@ -1,0 +1,100 @@
+"""What is given beside the network, and its sections: surface K, contract, headroom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pypsa_aidc.fleet import Contract, Surface
+from pypsa_aidc.report.document import Picture, Section, Table, shown
+
+
+class Headroom(Protocol):
+    """A result on headroom: anything that knows its table and its picture."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a bus or a case; units in ``attrs["units"]``."""
+
+    def plot(self) -> Figure | Axes:
+        """Draw it, as a map where there are places."""
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """What is given beside the network; parameters as for `report`."""
+
+    surface: Surface | None = None
+    contract: Contract | None = None
+    headroom: Headroom | None = None
+    values: pd.DataFrame | None = None
+    provenance: Mapping[str, object] = field(default_factory=dict)
+    synthetic: tuple[str, ...] = ()
+
+    def sections(self) -> tuple[Section, ...]:
+        """Sections on surface, contract and headroom, as far as they are there."""
+        found = []
+        if self.surface is not None:
+            found.append(_surface(self.surface))
+        if self.contract is not None:
+            found.append(_contract(self.contract))
+        if self.headroom is not None:
+            found.append(_headroom(self.headroom))
+        return tuple(found)
+
+
+def _surface(surface: Surface) -> Section:
+    """Dependable power by duration and reliability."""
+    attrs = surface.data.attrs
+    grid = pd.DataFrame(surface.K.to_pandas())
+    grid.columns = [f"K at {alpha:g}" for alpha in surface.data["reliability"].to_numpy()]
+    units = dict.fromkeys(grid.columns, "MW") | {"duration": "h"}
+    grid["windows"] = surface.data["windows"].to_series()
+    highest, lowest = (shown(float(getattr(np, f"nan{end}")(surface.K.to_numpy()))) for end in ("max", "min"))
+    alt = f"Dependable power K over duration, one line for each reliability, between {lowest} and {highest} MW."
+    text = (
+        "K is the power that is there for a duration with a reliability, per event and unconditional, over the history "
+        f"of the fleet; method {attrs.get('method', 'unknown')}, realised fraction q = {attrs.get('q', 1):g}, "
+        f"condition: {attrs.get('condition', 'none')}. Source: {attrs.get('source', 'unknown')}.",
+    )
+    pictures = (Picture("Dependable power K", alt, surface.plot()),)
+    tables = (Table("Surface K", grid, units), Table("Surface K long", surface.to_frame(), {"K": "MW"}, long=True))
+    return Section("Dependable power", text, pictures, tables)
+
+
+def _contract(contract: Contract) -> Section:
+    """Term sheet of a relief product."""
+    alt = (
+        f"One call: {shown(contract.offer)} MW of relief for {contract.duration} h, then "
+        f"{shown(contract.rebound_energy)} MWh of rebound within {shown(contract.recovery_time)} h."
+    )
+    text = (
+        f"Terms that the history of the fleet supports. Source: {contract.source or 'not stated'}. Net over gross "
+        f"energy of a call is {shown(contract.net_energy)}; below 0, a call costs energy.",
+    )
+    return Section(
+        "Contract term sheet",
+        text,
+        (Picture("A call and its rebound", alt, contract.plot()),),
+        (Table("Terms", contract.to_frame().replace({"unit": {"1": ""}})),),
+    )
+
+
+def _headroom(headroom: Headroom) -> Section:
+    """Table and map of headroom."""
+    frame, drawn = headroom.to_frame(), headroom.plot()
+    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
+    assert figure is not None, "axes without a figure"
+    units = {str(column): str(unit) for column, unit in dict(frame.attrs.get("units", {})).items()}
+    if "headroom" in frame:
+        units.setdefault("headroom", "MW")
+        known = frame["headroom"][np.isfinite(frame["headroom"])]
+        alt = f"Map of headroom at {len(frame)} buses, {shown(known.min())} to {shown(known.max())} MW."
+    else:
+        alt = f"Headroom, {len(frame)} rows; the numbers are in the table."
+    return Section("Headroom", (), (Picture("Headroom", alt, figure),), (Table("Headroom", frame, units),))

@@ -1,0 +1,153 @@
+"""The front door: a solved network in, one file out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib.style
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults, UnsupportedError
+from pypsa_aidc.fleet import Contract, Surface
+from pypsa_aidc.network import audit, sites
+from pypsa_aidc.network.accessor import Accessor
+from pypsa_aidc.report import provenance as origins
+from pypsa_aidc.report import sections
+from pypsa_aidc.report.attachments import Attachments, Headroom
+from pypsa_aidc.report.document import Document, shown
+from pypsa_aidc.report.html import html
+from pypsa_aidc.report.notices import notices
+from pypsa_aidc.report.pdf import pdf
+from pypsa_aidc.report.xlsx import xlsx
+
+WRITERS: Mapping[str, Callable[[Document], bytes]] = {".html": html, ".xlsx": xlsx, ".pdf": pdf}
+"""What writes a document, by the suffix of the file."""
+
+_NEEDED = {".xlsx": "xlsxwriter", ".pdf": "reportlab"}
+_COLUMNS = {"step", "unit", "value", "uncertainty"}
+
+
+def report(
+    n: pypsa.Network,
+    path: str | Path,
+    *,
+    surface: Surface | None = None,
+    contract: Contract | None = None,
+    headroom: Headroom | None = None,
+    values: pd.DataFrame | None = None,
+    exclusive: Sequence[str] = (),
+    title: str = "",
+    provenance: Mapping[str, object] | None = None,
+    synthetic: Sequence[str] = (),
+) -> Path:
+    """Write a report on a solved network with AIDCs: one file, whole or not at all.
+
+    Parameters
+    ----------
+    n
+        Network solved by `aidc.optimize`, just now or read from a file. It is not changed.
+    path
+        File ending in ``.html`` (self-contained: no scripts, no network), ``.xlsx`` (one sheet a table, the series
+        too) or ``.pdf``; an earlier file is replaced once the new one is complete.
+    surface
+        Surface K to show.
+    contract
+        Terms to show.
+    headroom
+        Any result with ``to_frame()`` (units in ``attrs["units"]``) and ``plot()``.
+    values
+        Values of flexibility, from `aidc.values`; it solves several times, so it is not done here.
+    exclusive
+        Storages that must not charge and discharge at once, for the audit; those of `aidc.optimize`.
+    title
+        Title; the name of the network if empty.
+    provenance
+        What else is known of the data, such as files and seeds; shown as it is.
+    synthetic
+        Names of further inputs that are made up. A surface, a contract and specifications that say so are found.
+
+    Returns
+    -------
+    pathlib.Path
+        The file. The same call gives the same bytes.
+
+    Raises
+    ------
+    InputError
+        Another suffix, no such folder, a network without AIDC, `values` that are not those of `aidc.values`.
+    NotSolvedError
+        The network has not been solved with its AIDC jobs.
+    StaleError
+        It has been solved again without them.
+    UnsupportedError
+        The library that writes this kind of file is not installed.
+    """
+    target = Path(path)
+    _check(n, target, values, exclusive)
+    given = Attachments(surface, contract, headroom, values, provenance or {}, tuple(synthetic))
+    # Figures are drawn as if the user had set no style of theirs, so that a report is the same for everyone.
+    with matplotlib.style.context("default"):
+        content = WRITERS[target.suffix.lower()](compose(n, given, tuple(exclusive), title))
+    replace_file(target, content)
+    return target
+
+
+def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
+    """Put a report together; parameters as for `report`."""
+    accessor = Accessor(n)
+    chosen, found = accessor.power().index, accessor.sites
+    checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
+    parts = (
+        sections.summary(n),
+        sections.balance(n),
+        sections.jobs(n),
+        sections.execution(n),
+        sections.prices(n, given.values),
+        *given.sections(),
+        sections.audit(checked),
+        origins.section(n, given, made_up),
+    )
+    subtitle = (
+        f"{len(found)} AI data center{'s' * (len(found) > 1)} ({', '.join(list(found)[:4])}"
+        f"{' and more' * (len(found) > 4)}), {len(chosen):,} snapshots from {shown(chosen[0])} to {shown(chosen[-1])}"
+    )
+    return Document(
+        title or f"Dispatch of AI data centers: {n.name or 'network without a name'}",
+        subtitle,
+        notices(n, checked, made_up),
+        sections.facts(accessor, checked),
+        parts,
+    )
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there, so that nobody ever sees half of it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check(n: pypsa.Network, path: Path, values: pd.DataFrame | None, exclusive: Sequence[str]) -> None:
+    faults = Faults("aidc.report")
+    suffix = path.suffix.lower()
+    faults.require(suffix in WRITERS, "path", str(path), f"a file ending in {', '.join(WRITERS)}")
+    faults.require(path.parent.is_dir(), "path", str(path), "a file in an existing folder")
+    faults.require(not path.is_dir(), "path", str(path), "a file, not a folder")
+    faults.require(bool(sites(n)), "network", n.name, "at least one AIDC", "Add one with aidc.add, and solve.")
+    if values is not None:
+        fits = set(values.columns) >= _COLUMNS and values.index.names == ["site", "what"]
+        faults.require(fits, "values", list(values.columns), "the table of aidc.values")
+    storages = {*n.stores.index, *n.storage_units.index}
+    for name in exclusive:
+        faults.require(name in storages, "exclusive", name, f"one of {sorted(map(str, storages))}")
+    faults.raise_any()
+    library = _NEEDED.get(suffix)
+    if library is not None and find_spec(library) is None:
+        raise UnsupportedError(f"a {suffix} report needs {library}: install pypsa-aidc[report], or write .html")

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import hashlib
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import pypsa_aidc as aidc
+from pypsa_aidc.cli import app
+from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
+from pypsa_aidc.network.site import copy_network
+from tests.conftest import ROOT
+from tests.network.tiny import grid, job, site
+from tests.report.page import Page
+
+
+@pytest.fixture(autouse=True)
+def talkative_libraries() -> Iterator[None]:
+    """Undo what the command line does to logging, for the tests after it."""
+    loggers = {name: logging.getLogger(name) for name in ("pypsa", "linopy", "pypsa_aidc")}
+    levels = {name: logger.level for name, logger in loggers.items()}
+    yield
+    for name, logger in loggers.items():
+        logger.setLevel(levels[name])
+
+
+@pytest.fixture(scope="module")
+def folder(solved_pair, envelope, tmp_path_factory) -> Path:
+    """What a user may have lying about."""
+    folder = tmp_path_factory.mktemp("files")
+    solved_pair.export_to_netcdf(folder / "solved.nc")
+    site(grid(), jobs=[job("A", 2.0, 2)]).export_to_netcdf(folder / "unsolved.nc")
+    grid().export_to_netcdf(folder / "empty.nc")
+    (folder / "broken.nc").write_bytes(b"no netCDF at all")
+    envelope.save(folder / "envelope.nc")
+    (folder / "headroom.csv").write_text("bus,headroom,element\ngrid,inf,\nfar,12.5,Line line\n")
+    return folder
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from pypsa_aidc.cli import main; main()", "report", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.slow
+def test_everything_in_one_command(folder) -> None:
+    done = run(
+        "solved.nc", "-o", "all.html", "--envelope", "envelope.nc", "--headroom", "headroom.csv", "--values", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "wrote all.html\n"
+    page = Page(folder / "all.html")
+    assert page.notices == []
+    assert {"Surface K", "Terms", "Headroom", "Value of flexibility"} <= set(page.tables)
+    assert page.tables["Headroom"][1:] == [["far", "12.5", "Line line"], ["grid", "∞", "–"]]
+    values = page.tables["Value of flexibility"][1:]
+    assert [row[:2] for row in values] == [
+        [site, what] for site in ("one", "two") for what in ("gpus", "p_nom", "waiting")
+    ]
+    for name in ("solved.nc", "envelope.nc", "headroom.csv"):
+        assert f"SHA-256 {hashlib.sha256((folder / name).read_bytes()).hexdigest()}" in page.words
+
+
+def test_no_solution_is_one_message_and_exit_code_3(folder) -> None:
+    done = run("unsolved.nc", "-o", "never.html", cwd=folder)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: no schedule of AIDC jobs")
+    assert "Traceback" not in done.stderr
+    assert not (folder / "never.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["nowhere.nc"], "an existing netCDF file"),
+        (["broken.nc"], "a netCDF file of a PyPSA network"),
+        (["empty.nc"], "at least one AIDC"),
+        (["solved.nc", "-o", "report.doc"], ".html, .xlsx, .pdf"),
+        (["solved.nc", "--surface", "envelope.nc"], "Surface"),
+        (["solved.nc", "--envelope", "solved.nc"], "Envelope"),
+        (["solved.nc", "--envelope", "envelope.nc", "--duration", "500"], "window"),
+        (["solved.nc", "--headroom", "nowhere.csv"], "an existing CSV file"),
+        (["solved.nc", "--exclusive", "ghost"], "ghost"),
+    ],
+)
+def test_bad_input_is_named(folder, monkeypatch, arguments, named) -> None:
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, ["report", "--out", "never.html", *arguments])
+    assert isinstance(done.exception, aidc.InputError)
+    assert named in str(done.exception)
+    assert not (folder / "never.html").exists()
+
+
+def test_faults_of_a_headroom_table_are_told_together(solved_pair, tmp_path) -> None:
+    path = tmp_path / "headroom.csv"
+    path.write_text("bus,headroom\ngrid,much\nghost,5\nfar,-1\nfar,2\n")
+    with pytest.raises(aidc.InputError) as caught:
+        read_headroom(path, solved_pair)
+    assert [fault.where for fault in caught.value.faults] == [
+        "row 3, bus",
+        "row 5, bus",
+        "row 2, headroom",
+        "row 4, headroom",
+    ]
+    path.write_text("node,MW\ngrid,1\n")
+    with pytest.raises(aidc.InputError, match="'headroom'"):
+        read_headroom(path, solved_pair)
+    path.write_text("bus,headroom\n")
+    with pytest.raises(aidc.InputError, match="at least one bus"):
+        read_headroom(path, solved_pair)
+
+
+def test_the_map_places_buses_and_branches(solved_pair) -> None:
+    n = copy_network(solved_pair)
+    n.buses.loc[["grid", "far"], ["x", "y"]] = [[1.0, 2.0], [3.0, 5.0]]
+    frame = pd.DataFrame({"headroom": [7.0, float("inf")]}, index=pd.Index(["far", "grid"], name="bus"))
+    axes = HeadroomTable(frame, n).plot().axes[0]
+    points, unlimited = axes.collections[1:]
+    assert points.get_offsets().tolist() == [[3.0, 5.0]]
+    assert points.get_array().tolist() == [7.0]
+    assert unlimited.get_offsets().tolist() == [[1.0, 2.0]]
+    assert axes.collections[0].get_segments()[0].tolist() == [[1.0, 2.0], [3.0, 5.0]]
