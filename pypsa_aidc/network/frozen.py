@@ -122,8 +122,8 @@ def _refuse_free_sizes(n: pypsa.Network) -> None:
     free = [fleet for fleet in fleets(n) if n.generators.loc[rows(n.generators.index, fleet), "p_nom_extendable"].any()]
     if free:
         raise UnsupportedError(
-            f"frozen copy with fleets of free size, {', '.join(free)}: plain PyPSA would size them again. Add them with "
-            "the p_nom that was found, solve, and freeze that; or aidc.export(n, path, frozen=False)."
+            f"frozen copy with fleets of free size, {', '.join(free)}: plain PyPSA would size them again. Add them "
+            "with the p_nom that was found, solve, and freeze that; or aidc.export(n, path, frozen=False)."
         )
 
 

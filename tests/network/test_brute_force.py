@@ -83,7 +83,8 @@ def test_optimum_is_that_of_enumeration(formulation: str, batch: list[Instance])
     feasible = {position: instance for position, (instance, cost) in enumerate(expected) if cost < np.inf}
     assume(feasible)
     n = network(list(feasible.values()))
-    aidc.optimize(n, formulation=formulation, prices=False, **QUIET)  # type: ignore[arg-type]
+    n.optimize(extra_functionality=aidc.hook(formulation=formulation), **QUIET)  # type: ignore[arg-type]
+    aidc.record(n)
     meter = n.aidc.power().xs("meter", axis=1, level="part")
     for site, (position, instance) in enumerate(feasible.items()):
         cost = instance.dispatch_cost(meter[f"s{site}"].to_numpy())
