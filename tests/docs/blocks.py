@@ -1,4 +1,7 @@
-"""Fenced code blocks of a Markdown page, and how they are run as a reader would run them."""
+"""Fenced code blocks of a Markdown page, and how they are run as a reader would run them.
+
+Run as a script, which imports nothing of the tests: they set options of PyPSA that a reader has not set.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.conftest import ROOT
-
+ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "pages"
 INSTALL = 'title="Install"'
 """Mark of the only blocks that are not run: they would change the environment the tests run in."""
@@ -93,7 +95,7 @@ def read_as_user(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         "MPLBACKEND": "agg",
         "COLUMNS": "120",
     }
-    call = [sys.executable, "-m", "tests.docs.blocks", str(page)]
+    call = [sys.executable, __file__, str(page)]
     return subprocess.run(call, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
 
 
