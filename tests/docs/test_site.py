@@ -25,6 +25,7 @@ REFERENCE = {
     "pypsa_aidc.fleet": set(),
     "pypsa_aidc.training": set(),
     "pypsa_aidc.network": set(),
+    "pypsa_aidc.headroom": set(),
 }
 """Packages whose public names must be in the reference, and the names that need not be."""
 
