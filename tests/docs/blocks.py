@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "pages"
 INSTALL = 'title="Install"'
 """Mark of the only blocks that are not run: they would change the environment the tests run in."""
+_TITLE = re.compile(r'title="([\w.-]+)"')
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.DOTALL | re.MULTILINE)
 
 
@@ -35,6 +36,12 @@ class Block:
     def runs(self) -> bool:
         return self.language in ("python", "sh") and self.note != INSTALL
 
+    @property
+    def file(self) -> str:
+        """Name of the file that the page shows here, to be used by later blocks; empty for none."""
+        title = _TITLE.fullmatch(self.note)
+        return title[1] if title and self.language in ("yaml", "csv") else ""
+
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
@@ -48,9 +55,9 @@ def blocks(page: Path) -> list[Block]:
 
 
 def with_output(found: list[Block]) -> Iterator[tuple[Block, str | None]]:
-    """Pair each block that runs with the text block right after it, which shows what it prints."""
+    """Pair each block that runs or is a file with the text block right after it, which shows what it prints."""
     for block, after in zip(found, [*found[1:], None], strict=True):
-        if block.runs:
+        if block.runs or block.file:
             yield block, after.text if after is not None and after.language == "text" else None
 
 
@@ -65,6 +72,9 @@ def run(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block, shown in with_output(blocks(page)):
         where = f"{page.name}, line {block.line}"
+        if block.file:
+            Path(block.file).write_text(block.text)
+            continue
         if block.language == "sh":
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", block.text], capture_output=True, text=True)
             printed = done.stdout
