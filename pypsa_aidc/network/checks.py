@@ -15,6 +15,26 @@ from pypsa_aidc.network.index import names, rows
 from pypsa_aidc.network.site import Site
 
 _SHOWN = 3
+_BUSES = ("bus", "bus0", "bus1")
+_NUMBERS = (
+    "marginal_cost",
+    "marginal_cost_quadratic",
+    "marginal_cost_storage",
+    "capital_cost",
+    "start_up_cost",
+    "shut_down_cost",
+    "p_max_pu",
+    "p_min_pu",
+    "s_max_pu",
+    "e_max_pu",
+    "e_min_pu",
+    "efficiency",
+    "efficiency_store",
+    "efficiency_dispatch",
+    "standing_loss",
+    "inflow",
+)
+"""Attributes in which PyPSA takes NaN for nothing at all: no cost, no limit."""
 _NOMINAL = {
     "Generator": "p_nom",
     "Link": "p_nom",
@@ -28,8 +48,9 @@ _NOMINAL = {
 def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """Refuse inputs of the whole network with which PyPSA would stop, or go wrong, without saying why.
 
-    NaN in a load (solved as zero demand), negative capacity (a bare "infeasible"), a line or transformer without
-    reactance (an endless loop), a load in an island without any supply.
+    NaN in a load (solved as zero demand), in a cost, limit, efficiency or inflow (solved as none), negative capacity
+    (a bare "infeasible"), a component at a bus that is gone, a line or transformer without reactance (an endless
+    loop), a load in an island without any supply.
 
     Raises
     ------
@@ -51,9 +72,35 @@ def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
         values = n.c[component].static[attribute]
         for name in values.index[(values < 0) | values.isna()][:_SHOWN]:
             faults.number(f"{component} {name!r}, {attribute}", float(values[name]), at_least=0)
+    _check_numbers(n, chosen, faults)
+    _check_buses(n, faults)
+    faults.raise_any()
     _check_reactance(n, faults)
     _check_supply(n, demand, faults)
     faults.raise_any()
+
+
+def _check_numbers(n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:
+    for component in n.components:
+        for attribute in (name for name in _NUMBERS if name in component.static):
+            static, series = component.static[attribute], component.dynamic.get(attribute, pd.DataFrame())
+            missing = static.index[static.isna()].difference(series.columns, sort=False)
+            for name in missing[:_SHOWN]:
+                faults.number(f"{component.name} {name!r}, {attribute}", float("nan"))
+            gaps = series.loc[snapshots].isna() if len(series.columns) else series
+            for name in gaps.columns[gaps.any()][:_SHOWN]:
+                hours = gaps.index[gaps[name]]
+                given = f"NaN at {hours[0]} and {len(hours) - 1} more snapshots"
+                faults.add(f"{component.name} {name!r}, {attribute}", given, "a finite number")
+
+
+def _check_buses(n: pypsa.Network, faults: Faults) -> None:
+    known = set(names(n.buses.index))
+    for component in n.components:
+        for end in (end for end in _BUSES if end in component.static):
+            buses = component.static[end]
+            for name in buses.index[~buses.isin(known)][:_SHOWN]:
+                faults.add(f"{component.name} {name!r}, {end}", buses[name], "a bus of the network")
 
 
 def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index | None = None) -> None:
@@ -67,7 +114,7 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
     chosen = network_snapshots(n, snapshots)
     faults = Faults("AIDCs of the network")
     for site in sites.values():
-        _check_series(site, chosen, faults)
+        _check_series(n, site, chosen, faults)
         efficiency = n.get_switchable_as_dense("Link", "efficiency").loc[chosen]
         for column in efficiency.columns[names(efficiency.columns) == site.link]:
             series = efficiency[column]
@@ -77,6 +124,8 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
             )
         for generator, load in site.loads.items():
             stored = n.generators.loc[rows(n.generators.index, generator)]
+            remedy = "Take the job away with aidc.update, or the site with aidc.remove."
+            faults.require(bool(stored["active"].all()), f"Generator {generator!r}, active", False, "True", remedy)
             least = least_energy(load, n, chosen)
             given = float(stored["e_sum_min"].max())
             faults.require(
@@ -97,9 +146,18 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
     faults.raise_any(StaleError)
 
 
-def _check_series(site: Site, snapshots: pd.Index, faults: Faults) -> None:
+def _check_series(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults) -> None:
     """PyPSA fills a series with its default when snapshots change: a base load of 0 MW, an efficiency of 1."""
+    held = {"base_load": (n.loads_t.p_set, site.base), "pue": (n.links_t.efficiency, site.link)}
     for attribute, (first, last, count) in site.spec.series.items():
+        frame, component = held[attribute]
+        faults.require(
+            component in names(frame.columns),
+            f"{attribute} of {site.name!r}",
+            f"no series of {component!r} in the network",
+            f"the {count} values from {first} to {last} that were given",
+            "aidc.remove the site and add it again.",
+        )
         labels = pd.Index([str(label) for label in snapshots])
         ends = [type_like(snapshots, text) for text in (first, last)]
         if all(end is not None for end in ends):

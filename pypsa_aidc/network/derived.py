@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -14,20 +14,42 @@ from pypsa_aidc.network.site import Site, sites
 from pypsa_aidc.training import TrainingLoad
 
 
-def refresh(n: pypsa.Network, chosen: Iterable[Site] | None = None, snapshots: pd.Index | None = None) -> None:
+def refresh(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """Bring what `add` derived from the snapshots up to date with the network as it is now.
 
     Sets `p_nom` of the job generators and `e_sum_min`, the least energy a job can need, and clears their `p_set`, in
     which a planner's copy carries decided power. `aidc.optimize` does it by itself; call it after changing snapshots
     or weightings if you use the hook alone.
     """
-    for site in sites(n).values() if chosen is None else chosen:
-        for generator, load in site.loads.items():
-            labels = rows(n.generators.index, generator)
-            n.generators.loc[labels, "p_nom"] = peak_power(load, n, snapshots)
-            n.generators.loc[labels, "e_sum_min"] = least_energy(load, n, snapshots)
-            n.generators.loc[labels, "p_set"] = np.nan
-            n.generators_t.p_set = n.generators_t.p_set.drop(columns=labels, errors="ignore")
+    found = sites(n)
+    write_derived(n, derive(n, found.values(), snapshots))
+    for site in found.values():
+        _free(n, rows(n.generators.index, site.idle))
+
+
+def derive(
+    n: pypsa.Network, chosen: Iterable[Site], snapshots: pd.Index | None = None
+) -> dict[str, tuple[float, float]]:
+    """Peak power (MW) and least energy (MWh) of each job generator of some sites."""
+    return {
+        generator: (peak_power(load, n, snapshots), least_energy(load, n, snapshots))
+        for site in chosen
+        for generator, load in site.loads.items()
+    }
+
+
+def write_derived(n: pypsa.Network, values: Mapping[str, tuple[float, float]]) -> None:
+    """Write what `derive` found, and free the jobs of power that was decided before."""
+    for generator, (peak, least) in values.items():
+        labels = rows(n.generators.index, generator)
+        n.generators.loc[labels, "p_nom"] = peak
+        n.generators.loc[labels, "e_sum_min"] = least
+        _free(n, labels)
+
+
+def _free(n: pypsa.Network, labels: pd.Index) -> None:
+    n.generators.loc[labels, "p_set"] = np.nan
+    n.generators_t.p_set = n.generators_t.p_set.drop(columns=labels, errors="ignore")
 
 
 def least_energy(load: TrainingLoad, n: pypsa.Network, snapshots: pd.Index | None = None) -> float:

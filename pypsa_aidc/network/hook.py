@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 def compose(*functions: ExtraFunctionality | None) -> ExtraFunctionality:
     """Join several `extra_functionality` functions into one, called in order; `None` is skipped.
 
+    Nothing is added by itself: for AIDCs and a constraint of yours it is
+    ``compose(aidc.extra_functionality, yours)``.
+
     Examples
     --------
     >>> calls = []

@@ -48,21 +48,30 @@ def explain(n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation:
     str
         One paragraph a site that cannot work, or the conflict, or a sentence that no cause was found.
     """
-    found = sites(n)
-    chosen = network_snapshots(n, snapshots)
-    reasons = []
-    for site in found.values():
-        for window in windows(n, snapshots):
-            reason = _site(n, site, window, chosen, formulation)
-            if reason:
-                reasons.append(reason)
-                break
+    reasons = site_reasons(n, snapshots, formulation=formulation)
     if reasons:
-        return "\n".join(reasons)
-    found_conflict = conflict(n._model)
+        return "\n".join(reasons.values())
+    model = n._model
+    if model is None or model.status == "ok":
+        return "each AIDC site works alone; whether the whole network does is only known once a solve has failed"
+    found_conflict = conflict(model)
     if found_conflict:
         return f"each AIDC site works alone, but not in this network. {found_conflict}"
     return "each AIDC site works alone, but not in this network; no constraints in conflict were found"
+
+
+def site_reasons(
+    n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation: Formulation = "time"
+) -> dict[str, str]:
+    """Say for each site that cannot work even alone, by name, why: jobs, GPU pool or grid connection."""
+    chosen, reasons = network_snapshots(n, snapshots), {}
+    for site in sites(n).values():
+        for window in windows(n, snapshots):
+            reason = _site(n, site, window, chosen, formulation)
+            if reason:
+                reasons[site.name] = reason
+                break
+    return reasons
 
 
 def _site(n: pypsa.Network, site: Site, window: Window, snapshots: pd.Index, formulation: Formulation) -> str:

@@ -45,6 +45,8 @@ class Result:
         Where the prices in the network come from: ``"fixed-path LP"``, ``"LP"`` without integers, or ``"none"``.
     skipped_outages
         Outages left out of a security-constrained solve because they split the network.
+    exclusive
+        Storages that binaries kept from charging and discharging at once, because a solution without them did both.
     audit
         Report of the audit; `None` if it was switched off.
     """
@@ -61,6 +63,7 @@ class Result:
     solve_seconds: float
     prices: str
     skipped_outages: tuple[str, ...] = ()
+    exclusive: tuple[str, ...] = ()
     audit: AuditReport | None = field(default=None, compare=False)
 
     @property

@@ -88,14 +88,14 @@ def remove(n: pypsa.Network, name: str) -> None:
     InputError
         No such site.
     """
-    known = {load_site(text, link).name for link, text in _stored(n.links)}
+    jobs = {g: load_job(text, g).site for g, text in _stored(n.generators)}
+    known = {load_site(text, link).name for link, text in _stored(n.links)} | set(jobs.values())
     faults = Faults("aidc.remove")
     faults.require(name in known, "name", name, f"one of {sorted(known)}")
     faults.raise_any()
     site = Site(SiteSpec(name, 1), {})
-    jobs = [g for g, text in _stored(n.generators) if load_job(text, g).site == name]
     for component, parts in (
-        ("Generator", [*jobs, site.idle]),
+        ("Generator", [*(generator for generator, place in jobs.items() if place == name), site.idle]),
         ("Load", [site.base]),
         ("Link", [site.link]),
         ("Bus", [site.bus]),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import highspy
+import linopy
 import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import AIDCError, InfeasibleError, NotSolvedError
+from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError, NotSolvedError
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.audit import TOLERANCE, audit
 from pypsa_aidc.network.checks import check_network, check_sites
@@ -39,7 +42,7 @@ def optimize(
     snapshots: pd.Index | None = None,
     *,
     formulation: Formulation = "time",
-    exclusive: Sequence[str] = (),
+    exclusive: Sequence[str] | str = (),
     warm_start: bool = True,
     prices: bool = True,
     raise_on_violation: bool = True,
@@ -97,10 +100,12 @@ def optimize(
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 36.
     """
+    exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
+    found = sites(n)
+    _check_solver(kwargs)
     check_network(n, snapshots)
     check_exclusive(n, exclusive)
-    refresh(n, snapshots=snapshots)
-    found = sites(n)
+    refresh(n, snapshots)
     check_sites(n, found, snapshots)
     has_sites = bool(found)
     outages, skipped = secure_outages(n, branch_outages)
@@ -137,10 +142,28 @@ def optimize(
         solve_seconds=solve.ended - solve.built,
         prices=source,
         skipped_outages=skipped,
+        exclusive=tuple(switched),
         audit=report,
     )
     store_result(n, result)
     return result
+
+
+def _check_solver(options: Mapping[str, Any]) -> None:
+    """Refuse a solver that is not there, and options that HiGHS does not know and would pass over."""
+    solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
+    faults = Faults("aidc.optimize")
+    faults.require(solver in linopy.available_solvers, "solver_name", solver, f"one of {linopy.available_solvers}")
+    if solver == "highs":
+        known = {
+            name
+            for call in (pypsa.Network().optimize.__call__, linopy.Model.solve)
+            for name in signature(call).parameters
+        }
+        for option in sorted({*options, *(options.get("solver_options") or {})} - known):
+            there = hasattr(highspy.HighsOptions(), option)
+            faults.require(there, option, options.get(option), "an argument of n.optimize or an option of HiGHS")
+    faults.raise_any()
 
 
 @dataclass
