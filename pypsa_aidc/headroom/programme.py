@@ -124,19 +124,30 @@ class Programme:
         """MW of headroom for each MW of right-hand side, without sign, by row."""
         return np.abs(np.asarray(self.solver.getSolution().row_dual))
 
-    def violations(self, relaxed: NDArray[np.bool_]) -> Floats | None:
-        """Least total violation of some rows that would make the programme feasible, by row, MW; `None` if none does."""
-        columns, rows = self.solver.getNumCol(), self.solver.getNumRow()
-        penalty = np.where(relaxed, 1.0, -1.0)
-        hard = np.full(columns, -1.0)
+    def violations(self, relaxed: Integers) -> Floats | None:
+        """Least total violation of some rows that makes the programme feasible, MW, shape of `relaxed`.
+
+        `None` if no violation of these rows does. The programme is of no use afterwards.
+        """
+        count = relaxed.size
+        first = self.solver.getNumCol()
+        rows = np.r_[relaxed, relaxed].astype(np.int32)
+        self.solver.addCols(
+            2 * count,
+            np.ones(2 * count),
+            np.zeros(2 * count),
+            np.full(2 * count, np.inf),
+            2 * count,
+            np.arange(2 * count, dtype=np.int32),
+            rows,
+            np.r_[np.ones(count), -np.ones(count)],
+        )
         self.solver.clearSolver()
-        self.solver.feasibilityRelaxation(-1.0, -1.0, -1.0, hard, hard, penalty)
-        if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if not self.solve():
             return None
-        activity = np.asarray(self.solver.getSolution().row_value)[:rows]
-        lp = self.solver.getLp()
-        lower, upper = np.asarray(lp.row_lower_)[:rows], np.asarray(lp.row_upper_)[:rows]
-        return np.maximum(np.maximum(lower - activity, activity - upper), 0.0)
+        values = np.asarray(self.solver.getSolution().col_value)[first:]
+        found: Floats = values[:count] + values[count:]
+        return found
 
     def _tie(self, site: Response) -> None:
         snapshots = np.arange(self._draw.shape[1])

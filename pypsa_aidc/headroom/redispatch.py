@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import pypsa
-from numpy.typing import NDArray
 
 from pypsa_aidc.errors import NotSolvedError
 from pypsa_aidc.headroom.answers import LIMITED, OVERLOADED, UNLIMITED, Answer
@@ -63,7 +62,7 @@ def redispatched(
     security = _Security(programme, islands, outages, emergency)
     programme.point_at(None)
     if not security.solve():
-        answer = _infeasible(n, programme, security)
+        answer = _infeasible(n, programme)
         return dict.fromkeys(buses, answer)
     answers = {}
     for bus in buses:
@@ -161,14 +160,14 @@ def _label(component: str, name: str, total: pd.Series) -> str:
     return f"{component} {name}" + (f" and {equal} more" if equal else "")
 
 
-def _infeasible(n: pypsa.Network, programme: Programme, security: _Security) -> Answer:
+def _infeasible(n: pypsa.Network, programme: Programme) -> Answer:
     """Name what is overloaded without any site: the branch that must exceed its limits the most, or supply."""
-    branches: NDArray[np.bool_] = programme.elements["component"].isin(BRANCHES).to_numpy(bool)
+    branches = np.flatnonzero(programme.elements["component"].isin(BRANCHES))
     excess = programme.violations(branches)
     if excess is None:
         return Answer(0.0, OVERLOADED, "supply: the loads cannot be served even if branches had no limits")
-    worst = int(np.argmax(np.where(branches, excess, 0.0)))
-    row = programme.elements.iloc[worst]
+    worst = int(np.argmax(excess))
+    row = programme.elements.iloc[branches[worst]]
     return Answer(
         0.0,
         OVERLOADED,
