@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +75,7 @@ def base_case(n: pypsa.Network, snapshots: pd.Index | None = None) -> BaseCase:
     faults.require(len(chosen) > 0, "snapshots", 0, "at least one")
     faults.raise_any()
     check_network(n, chosen)
-    copy = n.copy(snapshots=chosen)
+    copy = _copy(n, chosen)
     _fix_capacities(copy)
     _check_transformers(copy)
     notes = []
@@ -101,12 +103,8 @@ def dispatched(case: BaseCase, original: pypsa.Network) -> None:
     if _complete(n, original):
         _refuse_losses(n)
     elif _has_set_points(n):
-        level = logging.getLogger("pypsa").level
-        logging.getLogger("pypsa").setLevel(logging.ERROR)
-        try:
+        with quiet_pypsa():
             n.lpf(n.snapshots)
-        finally:
-            logging.getLogger("pypsa").setLevel(level)
     else:
         raise NotSolvedError(
             "headroom without redispatch needs base flows, and the network has neither a solution (lines_t.p0, "
@@ -167,6 +165,18 @@ def injections(n: pypsa.Network) -> pd.DataFrame:
     return total[n.buses.index]
 
 
+@contextmanager
+def quiet_pypsa() -> Iterator[None]:
+    """Keep PyPSA from announcing what it does to a copy."""
+    logger = logging.getLogger("pypsa")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def branch_table(n: pypsa.Network) -> pd.DataFrame:
     """Active passive branches: `bus0`, `bus1`, `s_nom`; index (component, name)."""
     parts = {
@@ -193,6 +203,23 @@ def flows(n: pypsa.Network) -> pd.DataFrame:
         static = n.c[component].static
         parts[component] = n.c[component].dynamic["p0"].reindex(columns=static.index[static["active"]])
     return pd.concat(parts, axis=1)
+
+
+def _copy(n: pypsa.Network, snapshots: pd.Index) -> pypsa.Network:
+    """Copy data without the optimisation model, which PyPSA cannot copy while a solver is attached to it."""
+    model = n.model if n.is_solved and hasattr(n.model, "solver_model") else None
+    solver = None if model is None else model.solver_model
+    if model is not None:
+        model.solver_model = None
+    try:
+        copy = n.copy()
+    finally:
+        if model is not None:
+            model.solver_model = solver
+    with quiet_pypsa():
+        if not copy.snapshots.equals(snapshots):
+            copy.set_snapshots(snapshots)
+    return copy
 
 
 def _refuse_modes(n: pypsa.Network) -> None:

@@ -247,7 +247,8 @@ def _answer(
     hour = int(hours[np.argmax(shortfall)])
     branch, outage = int(limits.branch[bus, hour]), int(limits.outage[bus, hour])
     same = hours[limits.branch[bus, hours] == branch]
-    shadow = float((price[same] / limits.factor[bus, same]).sum())
+    scale = np.where(limits.outage[bus, same] == NONE, 1.0, study.emergency)
+    shadow = float((scale * price[same] / limits.factor[bus, same]).sum())
     island = study.island
     if branch == GENERATION:
         element = f"generation of sub-network {island.name}"

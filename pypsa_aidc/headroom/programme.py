@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import highspy
@@ -14,7 +12,7 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import NotSolvedError
-from pypsa_aidc.headroom.base_case import BRANCHES, Floats
+from pypsa_aidc.headroom.base_case import BRANCHES, Floats, quiet_pypsa
 from pypsa_aidc.headroom.ptdf import Island
 from pypsa_aidc.headroom.response import Response
 
@@ -50,7 +48,7 @@ class Programme:
         self._buses = n.buses.index
         probes = self._buses + _PROBE
         n.add("Generator", probes, bus=self._buses, sign=-1, p_nom=0.0, marginal_cost=1.0)
-        with _quiet():
+        with quiet_pypsa():
             model = n.optimize.create_model(n.snapshots, include_objective_constant=False)
         self.solver = _solver(model)
         columns = model.variables.label_index.label_to_pos
@@ -241,15 +239,3 @@ def _solver(model: Any) -> Any:
     solver.setOptionValue("output_flag", False)
     solver.passModel(lp)
     return solver
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep PyPSA from announcing the build."""
-    logger = logging.getLogger("pypsa")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

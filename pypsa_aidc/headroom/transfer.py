@@ -192,8 +192,9 @@ def _tighten(
         ptdf = state.ptdf[:, group]
         rising = state.slack - ptdf.min(axis=1)[:, None]
         falling = ptdf.max(axis=1)[:, None] - state.slack
-        limiting = (rising > study.cutoff) & (margins[0] < reach * rising)
-        limiting |= (falling > study.cutoff) & (margins[1] < reach * falling)
+        with np.errstate(invalid="ignore"):  # no factor, no limit yet: neither limits
+            limiting = (rising > study.cutoff) & (margins[0] < reach * rising)
+            limiting |= (falling > study.cutoff) & (margins[1] < reach * falling)
         snapshot, branch = np.nonzero(limiting.T)
         rows = max(1, int(memory * 1e6 / (8 * 6 * group.size)))
         for start in range(0, snapshot.size, rows):
