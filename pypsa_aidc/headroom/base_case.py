@@ -87,31 +87,42 @@ def base_case(n: pypsa.Network, snapshots: pd.Index | None = None) -> BaseCase:
     return BaseCase(copy, tuple(notes))
 
 
-def dispatched(case: BaseCase, original: pypsa.Network) -> None:
-    """Make sure that the copy holds a dispatch with flows; compute them by linear power flow from set points if need be.
+def dispatched(case: BaseCase, original: pypsa.Network) -> bool:
+    """Make sure that the copy holds a dispatch, that of the solution or else that of the set points.
+
+    Returns
+    -------
+    bool
+        Whether there are flows, too; those of set points are still to be computed.
 
     Raises
     ------
     NotSolvedError
         Neither a solution nor set points for all generators.
     StaleError
-        The solution does not add up at some bus, or its flows are not those of this network.
+        The solution does not add up at some bus.
     UnsupportedError
         The solution has transmission losses.
     """
     n = case.network
     if _complete(n, original):
         _refuse_losses(n)
-    elif _has_set_points(n):
-        with quiet_pypsa():
-            n.lpf(n.snapshots)
-    else:
+        _check_balance(n)
+        return True
+    if not _has_set_points(n):
         raise NotSolvedError(
             "headroom without redispatch needs base flows, and the network has neither a solution (lines_t.p0, "
             "generators_t.p for all snapshots asked for) nor set points p_set of its generators. Solve it with "
             "n.optimize(), give set points, or ask for redispatch=True."
         )
-    _check_balance(n)
+    for component in _ONE_PORTS:
+        n.c[component].dynamic["p"] = n.get_switchable_as_dense(component, "p_set").fillna(0.0)
+    links = n.get_switchable_as_dense("Link", "p_set").fillna(0.0)
+    n.c.links.dynamic["p0"] = links
+    for port in [column[3:] for column in n.links if column[:3] == "bus" and column[3:].isdigit() and column != "bus0"]:
+        efficiency = n.get_switchable_as_dense("Link", "efficiency" if port == "1" else f"efficiency{port}")
+        n.c.links.dynamic[f"p{port}"] = -links * efficiency
+    return False
 
 
 def freed(case: BaseCase, original: pypsa.Network) -> BaseCase:

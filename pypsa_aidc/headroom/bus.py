@@ -15,7 +15,7 @@ from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.headroom.answers import LIMITED, NO_SUPPLY, OVERLOADED, UNLIMITED, Answer, BusHeadroom
 from pypsa_aidc.headroom.base_case import BaseCase, Floats, base_case, dispatched, freed
-from pypsa_aidc.headroom.ptdf import Branch, Island, base_flows, chosen_outages, islands
+from pypsa_aidc.headroom.ptdf import Branch, Island, base_flows, chosen_outages, flows_of_set_points, islands
 from pypsa_aidc.headroom.redispatch import redispatched
 from pypsa_aidc.headroom.response import Response, Windows, largest_site, response
 from pypsa_aidc.headroom.slack import Slack, check_slack, participation
@@ -161,10 +161,11 @@ def headroom(
     site = response(case.network.snapshots, load, relief, contract, peak, reliability, faults)
     faults.raise_any()
     _warn_about_units(site)
+    has_flows = False
     if redispatch:
         case = freed(case, n)
     else:
-        dispatched(case, n)
+        has_flows = dispatched(case, n)
     found = islands(case.network)
     outages, splitting = chosen_outages(found, contingencies)
     attrs: dict[str, str | float] = {
@@ -184,7 +185,7 @@ def headroom(
     if redispatch:
         answers = redispatched(case.network, found, outages, chosen, site, emergency)
         return BusHeadroom.of(case.network, _with_bridges(answers, found), attrs)
-    options = _Options(emergency, overloads, cutoff, by_snapshot, memory, slack)
+    options = _Options(has_flows, emergency, overloads, cutoff, by_snapshot, memory, slack)
     by_bus, draw = _fixed_dispatch(case, found, outages, set(chosen), site, options)
     answers = _with_bridges({bus: by_bus[bus] for bus in chosen}, found)
     return BusHeadroom.of(case.network, answers, attrs, draw if by_snapshot else None)
@@ -194,6 +195,7 @@ def headroom(
 class _Options:
     """Options of the method without redispatch."""
 
+    has_flows: bool
     emergency: float
     overloads: Overloads
     cutoff: float
@@ -219,7 +221,8 @@ def _fixed_dispatch(
             answers |= {bus: Answer(0.0, NO_SUPPLY, slack.reason) for bus in names}
             parts.append(pd.DataFrame(0.0, index=names, columns=n.snapshots))
             continue
-        study = Study(island, base_flows(n, island), slack, slack_flow, lost, options.emergency, options.cutoff)
+        flow = base_flows(n, island) if options.has_flows else flows_of_set_points(n, island)
+        study = Study(island, flow, slack, slack_flow, lost, options.emergency, options.cutoff)
         overload = worst_overload(study)
         if overload is not None:
             _warn_about_overload(n, study, overload)

@@ -11,7 +11,7 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, StaleError
-from pypsa_aidc.headroom.base_case import Floats, flows, ratings
+from pypsa_aidc.headroom.base_case import Floats, flows, injections, ratings
 
 Branch = tuple[str, str]
 _BRIDGE_TOLERANCE = 1e-6
@@ -161,6 +161,34 @@ def base_flows(n: pypsa.Network, island: Island) -> Floats:
         )
         faults.raise_any(StaleError)
     return stored
+
+
+def flows_of_set_points(n: pypsa.Network, island: Island) -> Floats:
+    """Linear power flow of an island's injections, MW, shape (L, T).
+
+    Raises
+    ------
+    InputError
+        The set points do not add up: what is missing would have to come from somewhere.
+    """
+    injected = injections(n)[island.buses].to_numpy(float).T
+    missing = injected.sum(axis=0)
+    worst = int(np.argmax(np.abs(missing)))
+    faults = Faults("base case of headroom")
+    faults.require(
+        bool(abs(missing[worst]) <= _FLOW_TOLERANCE * max(1.0, float(np.abs(injected).max()))),
+        f"set points in sub-network {island.name} at snapshot {n.snapshots[worst]}",
+        f"generation less load of {missing[worst]:.6g} MW",
+        "0 MW",
+        "Give p_set that add up, or solve the network with n.optimize().",
+    )
+    faults.raise_any()
+    if not len(island.branches):
+        return island.rating
+    sub = n.sub_networks.at[island.name, "obj"]
+    shift = np.asarray(sub.p_branch_shift, dtype=float)[:, None]
+    flow: Floats = island.ptdf @ (injected - sub.K.toarray() @ shift) + shift
+    return flow
 
 
 def chosen_outages(
