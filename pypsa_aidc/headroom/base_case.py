@@ -16,6 +16,7 @@ from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedErr
 from pypsa_aidc.network import check_network
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 BRANCHES = ("Line", "Transformer")
 _ONE_PORTS = ("Generator", "StorageUnit", "Store")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.headroom.base_case import Floats
+from pypsa_aidc.headroom.base_case import Floats, Integers
 from pypsa_aidc.network.series import Values, aligned
 
 Windows = Mapping[int, float]
@@ -99,25 +99,20 @@ def largest_site(draw: Floats, site: Response) -> tuple[Floats, Floats]:
     price[buses[limited], first[limited]] = 1 / needed[first[limited]]
     if not site.windows:
         return size, price
-    binding: list[tuple[int, int] | None] = [None] * draw.shape[0]
-    start = _from_infinity(draw, site)
-    size = np.minimum(size, start)
+    by_profile = size
+    size = np.minimum(size, _from_infinity(draw, site))
     for _ in range(_ROUNDS):
-        lower, window = _newton_step(draw, site, size)
-        moved = lower < size * (1 - 1e-13)
-        if not moved.any():
+        lower = np.minimum(size, _tangents(draw, site, size, exceeded_only=True)[0])
+        if not (lower < size * (1 - 1e-13)).any():
             break
-        size = np.where(moved, lower, size)
-        for bus in np.flatnonzero(moved):
-            binding[bus] = (int(window[0][bus]), int(window[1][bus]))
-    for bus, found in enumerate(binding):
-        if found is not None:
-            hours, start_hour = found
-            part = slice(start_hour, start_hour + hours)
-            active = size[bus] * site.load[part] >= draw[bus, part] * (1 - 1e-12)
-            slope = float((site.load[part] * active).sum()) - hours * dict(site.windows)[hours]
-            price[bus] = 0.0
-            price[bus, part] = active / slope
+        size = lower
+    _, hours, start = _tangents(draw, site, size, exceeded_only=False)
+    for bus in np.flatnonzero(size < by_profile):
+        part = slice(start[bus], start[bus] + hours[bus])
+        active = size[bus] * site.load[part] >= draw[bus, part] * (1 - 1e-12)
+        slope = float((site.load[part] * active).sum()) - hours[bus] * dict(site.windows)[int(hours[bus])]
+        price[bus] = 0.0
+        price[bus, part] = active / slope
     return size, price
 
 
@@ -133,24 +128,25 @@ def _from_infinity(draw: Floats, site: Response) -> Floats:
     return bound
 
 
-def _newton_step(draw: Floats, site: Response, size: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
-    """One step from above: the least root of the windows' tangents, and the window (hours, first snapshot) it is of."""
+def _tangents(draw: Floats, site: Response, size: Floats, exceeded_only: bool) -> tuple[Floats, Integers, Integers]:
+    """Least root of the windows' tangents at a size, and of which window (hours, first snapshot) it is, by bus."""
     known = np.where(np.isfinite(size), size, 0.0)[:, None]
-    active = (known * site.load > draw) & np.isfinite(size)[:, None]
+    active = (known * site.load >= draw * (1 - 1e-12)) & np.isfinite(size)[:, None]
     load, room = np.where(active, site.load, 0.0), np.where(active, draw, 0.0)
-    best = size.copy()
-    hours_of, start_of = np.zeros(size.size), np.zeros(size.size)
+    best, buses = np.full(size.size, np.inf), np.arange(size.size)
+    hours_of, start_of = np.zeros(size.size, np.int64), np.zeros(size.size, np.int64)
     for hours, depth in site.windows:
         slope = _sums(load, hours) - hours * depth
         total = _sums(room, hours)
-        exceeded = (slope > 1e-12) & (slope * known > total)
-        root = np.where(exceeded, total / np.where(exceeded, slope, 1.0), np.inf)
+        counts = slope > 1e-12
+        if exceeded_only:
+            counts &= slope * known > total
+        root = np.where(counts, total / np.where(counts, slope, 1.0), np.inf)
         start = root.argmin(axis=1)
-        value = root[np.arange(size.size), start]
-        better = value < best
-        best = np.where(better, value, best)
+        better = root[buses, start] < best
+        best = np.where(better, root[buses, start], best)
         hours_of, start_of = np.where(better, hours, hours_of), np.where(better, start, start_of)
-    return best, (hours_of, start_of)
+    return best, hours_of, start_of
 
 
 def _sums(values: Floats, hours: int) -> Floats:
