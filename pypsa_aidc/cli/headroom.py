@@ -17,7 +17,13 @@ from pypsa_aidc.cli.console import quiet_libraries
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.headroom import headroom
 
-_COLUMNS = {"headroom": "MW", "element": "limited by", "outage": "with outage", "snapshot": "at", "shadow_value": "MW/MW"}
+_COLUMNS = {
+    "headroom": "MW",
+    "element": "limited by",
+    "outage": "with outage",
+    "snapshot": "at",
+    "shadow_value": "MW/MW",
+}
 
 
 def headroom_verb(
@@ -29,7 +35,9 @@ def headroom_verb(
     emergency: Annotated[float, typer.Option(help="Rating after an outage over normal rating.", min=1.0)] = 1.0,
     slack: Annotated[str, typer.Option(help="Without redispatch: spare, capacity or load.")] = "spare",
     cutoff: Annotated[float, typer.Option(help="Without redispatch: distribution factor that counts.")] = 1e-6,
-    worsened: Annotated[bool, typer.Option(help="Without redispatch: only overloads that a site worsens count.")] = False,
+    worsened: Annotated[
+        bool, typer.Option(help="Without redispatch: only overloads that a site worsens count.")
+    ] = False,
     rows: Annotated[int, typer.Option(help="Rows of the table on screen, the largest first.", min=0)] = 20,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for headroom.csv, headroom.nc and map.png.")] = Path(
         "headroom"

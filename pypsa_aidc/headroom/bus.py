@@ -253,10 +253,7 @@ def _answer(
     scale = np.where(limits.outage[bus, same] == NONE, 1.0, study.emergency)
     shadow = float((scale * price[same] / limits.factor[bus, same]).sum())
     island = study.island
-    if branch == GENERATION:
-        element = f"generation of sub-network {island.name}"
-    else:
-        element = island.label(branch)
+    element = f"generation of sub-network {island.name}" if branch == GENERATION else island.label(branch)
     return Answer(
         size,
         LIMITED,

@@ -71,7 +71,12 @@ class Programme:
         self._at: int | None = None
 
     def add_rows(
-        self, lower: Floats, upper: Floats, columns: Sequence[Integers], values: Sequence[Floats], elements: pd.DataFrame
+        self,
+        lower: Floats,
+        upper: Floats,
+        columns: Sequence[Integers],
+        values: Sequence[Floats],
+        elements: pd.DataFrame,
     ) -> None:
         """Add rows; `elements` says what they are, as the attribute does."""
         starts = np.cumsum([0, *[len(part) for part in columns]])[:-1].astype(np.int32)

@@ -102,9 +102,7 @@ class _Security:
             excess = np.abs(after) - limit - slack
             excess[outage] = -1.0
             branch, snapshot = np.nonzero(excess > 0)
-            found.append(
-                np.column_stack([branch, np.full(branch.size, outage), snapshot, excess[branch, snapshot]])
-            )
+            found.append(np.column_stack([branch, np.full(branch.size, outage), snapshot, excess[branch, snapshot]]))
         broken = np.concatenate(found)
         broken = broken[np.argsort(-broken[:, 3], kind="stable")][:_ROWS_PER_ROUND]
         if not len(broken):

@@ -216,9 +216,7 @@ def _lower(
     slack = state.slack[branch, 0 if state.slack.shape[1] == 1 else snapshot]
     factor = slack[:, None] - state.ptdf[branch[:, None], buses]
     size = np.abs(factor)
-    margin = np.where(
-        factor > 0, margins[0][branch, snapshot][:, None], margins[1][branch, snapshot][:, None]
-    )
+    margin = np.where(factor > 0, margins[0][branch, snapshot][:, None], margins[1][branch, snapshot][:, None])
     allowed = np.divide(margin, size, out=np.full(size.shape, np.inf), where=size > study.cutoff)
     starts = np.flatnonzero(np.r_[True, np.diff(snapshot) > 0])
     least = np.minimum.reduceat(allowed, starts, axis=0)

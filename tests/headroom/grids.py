@@ -37,7 +37,7 @@ def solved(n: pypsa.Network, **options: object) -> pypsa.Network:
 
 
 def random_grid(seed: int, buses: int = 7, hours: int = 5, rating: float = 1.0) -> pypsa.Network:
-    """A connected grid with loops, one radial bus, a phase shifter with a tap, generators and storage with set points."""
+    """Loops, one radial bus, a phase shifter with a tap, generators and storage with set points."""
     rng = np.random.default_rng(seed)
     n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=hours, freq="h"))
     names = [f"b{i}" for i in range(buses)]
@@ -67,7 +67,9 @@ def random_grid(seed: int, buses: int = 7, hours: int = 5, rating: float = 1.0) 
     generators = [f"g{i}" for i in range(len(names[::2]))]
     share = rng.dirichlet(np.ones(len(generators)), hours)
     power = pd.DataFrame(share, n.snapshots, generators).mul(demand.sum(axis=1) - stored, axis=0)
-    n.add("Generator", generators, bus=names[::2], p_nom=power.max() + rng.uniform(30, 90, len(generators)), p_set=power)
+    n.add(
+        "Generator", generators, bus=names[::2], p_nom=power.max() + rng.uniform(30, 90, len(generators)), p_set=power
+    )
     return n
 
 

@@ -25,8 +25,8 @@ def test_three_buses_by_hand() -> None:
     """Equal reactances: of 1 MW from A to C, 2/3 go A-C and 1/3 A-B-C.
 
     The base load of 30 MW at C makes flows AC 20, AB 10, BC 10 MW. Ratings are AB 100, BC 90, AC 110 MW.
-    Site at C: AC (110 − 20)/(2/3) = 135, AB (100 − 10)/(1/3) = 270, BC (90 − 10)/(1/3) = 240: 135, by AC, and a MW of AC
-    is worth 3/2. Site at B: AB (100 − 10)/(2/3) = 135, AC (110 − 20)/(1/3) = 270, BC, whose flow it turns round,
+    Site at C: AC (110 − 20)/(2/3) = 135, AB (100 − 10)/(1/3) = 270, BC (90 − 10)/(1/3) = 240: 135, by AC, and a
+    MW of AC is worth 3/2. Site at B: AB (100 − 10)/(2/3) = 135, AC (110 − 20)/(1/3) = 270, BC, whose flow it turns round,
     (90 + 10)/(1/3) = 300: 135, by AB. Site at A: what the generator has left, 1000 − 30.
     """
     frame = headroom(triangle()).to_frame()
@@ -40,8 +40,8 @@ def test_three_buses_with_outages_by_hand() -> None:
     """With a line lost, all takes the one path that is left.
 
     Site at C: without AC, A-B-C carries 30 + L ≤ 90, so 60, by BC; without AB, AC 30 + L ≤ 110, so 80; without BC the
-    same. Site at B: without AC, AB carries 30 + L ≤ 100, so 70, by AB; without AB, AC 30 + L ≤ 110, so 80, and CB L ≤ 90;
-    without BC, AB L ≤ 100 and AC 30 ≤ 110.
+    same. Site at B: without AC, AB carries 30 + L ≤ 100, so 70, by AB; without AB, AC 30 + L ≤ 110, so 80, and CB
+    L ≤ 90; without BC, AB L ≤ 100 and AC 30 ≤ 110.
     """
     frame = headroom(triangle(), ["B", "C"], contingencies="all").to_frame()
     assert frame["headroom"].to_list() == pytest.approx([70.0, 60.0])
@@ -51,7 +51,7 @@ def test_three_buses_with_outages_by_hand() -> None:
 
 
 def test_emergency_ratings_apply_to_outages_only() -> None:
-    """Without AC, A-B-C may carry 1.2 · 90 = 108 = 30 + L; in normal operation AC still allows 135. A MW is worth 1.2."""
+    """Without AC, A-B-C may carry 1.2 · 90 = 108 = 30 + L; in normal operation AC still allows 135: 78."""
     n = triangle()
     frame = headroom(n, ["C"], contingencies="all", emergency=1.2).to_frame()
     assert frame["headroom"].to_list() == pytest.approx([78.0])
