@@ -69,9 +69,9 @@ def response(
 def largest_site(draw: Floats, site: Response) -> tuple[Floats, Floats]:
     """Largest site at each bus whose draw, less its relief, stays within given draws.
 
-    With the least relief r_t = (L·s_t − x_t)⁺, L is possible if (L·s_t − x_t)⁺ ≤ c_t·L at each snapshot and its sum
-    over each window is at most h·κ_h·L. Both are convex in L and hold at 0, so the possible L are an interval, and Newton's
-    method from above reaches its end in finitely many steps: no linear program is needed.
+    With the least relief r_t = (L·s_t − x_t)⁺, L is possible if (L·s_t − x_t)⁺ ≤ c_t·L at each snapshot and its
+    sum over each window is at most h·κ_h·L. Both are convex in L and hold at 0, so the possible L are an interval,
+    and Newton's method from above reaches its end in finitely many steps: no linear program is needed.
 
     Parameters
     ----------

@@ -24,9 +24,9 @@ def flowing(n: pypsa.Network) -> pypsa.Network:
 def test_three_buses_by_hand() -> None:
     """Equal reactances: of 1 MW from A to C, 2/3 go A-C and 1/3 A-B-C.
 
-    The base load of 30 MW at C makes flows AC 20, AB 10, BC 10 MW. Ratings are AB 100, BC 90, AC 110 MW.
-    Site at C: AC (110 − 20)/(2/3) = 135, AB (100 − 10)/(1/3) = 270, BC (90 − 10)/(1/3) = 240: 135, by AC, and a
-    MW of AC is worth 3/2. Site at B: AB (100 − 10)/(2/3) = 135, AC (110 − 20)/(1/3) = 270, BC, whose flow it turns round,
+    The base load of 30 MW at C makes flows AC 20, AB 10, BC 10 MW. Ratings are AB 100, BC 90, AC 110 MW. Site at
+    C: AC (110 − 20)/(2/3) = 135, AB (100 − 10)/(1/3) = 270, BC (90 − 10)/(1/3) = 240: 135, by AC, and a MW of AC
+    is worth 3/2. Site at B: AB (100 − 10)/(2/3) = 135, AC (110 − 20)/(1/3) = 270, BC, whose flow it turns round,
     (90 + 10)/(1/3) = 300: 135, by AB. Site at A: what the generator has left, 1000 − 30.
     """
     frame = headroom(triangle()).to_frame()
