@@ -188,7 +188,8 @@ def _tighten(
         reach = found.draw[group, block].max(axis=0)
         if not every_snapshot:
             # A snapshot matters only where it can limit the whole site below what is already known.
-            reach = np.minimum(reach, np.where(needed > 0, size[group].max() * needed, 0.0))
+            whole = np.multiply(size[group].max(), needed, out=np.zeros(needed.size), where=needed > 0)
+            reach = np.minimum(reach, whole)
         ptdf = state.ptdf[:, group]
         rising = state.slack - ptdf.min(axis=1)[:, None]
         falling = ptdf.max(axis=1)[:, None] - state.slack

@@ -88,9 +88,13 @@ def without_redispatch(
     """
     n.calculate_dependent_values()
     kinds = [kind for kind in ("Line", "Transformer") if len(n.c[kind].static)]
-    table = pd.concat({kind: n.c[kind].static for kind in kinds})
+    everything = pd.concat({kind: n.c[kind].static for kind in kinds})
+    # Alternating and direct current are parts of their own; the other one is not touched.
+    like = everything["bus0"].map(n.buses["carrier"]).to_numpy() == n.buses.at[bus, "carrier"]
+    table = everything[like]
     flow = pd.concat({kind: n.c[kind].dynamic["p0"] for kind in kinds}, axis=1)[table.index].to_numpy()
     rating = np.hstack([n.get_switchable_as_dense(kind, "s_max_pu") * n.c[kind].static["s_nom"] for kind in kinds])
+    rating = rating[:, like]
     reactance = table["r_pu_eff" if "DC" in n.buses.at[bus, "carrier"] else "x_pu_eff"].to_numpy()
     shift = np.radians(table.get("phase_shift", pd.Series(0.0, table.index)).fillna(0.0).to_numpy())
     buses = n.buses.index
