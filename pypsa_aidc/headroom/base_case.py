@@ -219,15 +219,12 @@ def flows(n: pypsa.Network) -> pd.DataFrame:
 
 def _copy(n: pypsa.Network, snapshots: pd.Index) -> pypsa.Network:
     """Copy data without the optimisation model, which PyPSA cannot copy while a solver is attached to it."""
-    model = n.model if n.is_solved and hasattr(n.model, "solver_model") else None
-    solver = None if model is None else model.solver_model
-    if model is not None:
-        model.solver_model = None
+    # PyPSA has no public way: `del n.model` and `model.solver_model = None` would take it from the user.
+    model, n._model = n._model, None
     try:
         copy = n.copy()
     finally:
-        if model is not None:
-            model.solver_model = solver
+        n._model = model
     with quiet_pypsa():
         if not copy.snapshots.equals(snapshots):
             copy.set_snapshots(snapshots)

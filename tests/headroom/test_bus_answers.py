@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pypsa
 import pytest
 
 from pypsa_aidc.errors import InputError, NotSolvedError, StaleError, UnitWarning, UnsupportedError
@@ -235,4 +234,7 @@ def test_network_is_left_as_it_is() -> None:
     headroom(n)
     for component in ("Generator", "Line", "Bus", "Load"):
         pd.testing.assert_frame_equal(n.c[component].static, before.c[component].static)
-    assert isinstance(n, pypsa.Network)
+    n.generators[["p_set", "marginal_cost"]] = [np.nan, 10.0]
+    n.optimize(log_to_console=False, progress=False)
+    assert headroom(n, ["C"]).headroom["C"] == pytest.approx(135.0)
+    assert n.model.solver_model is not None
