@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 
+import numpy as np
+
 
 class AIDCError(Exception):
     """Base of every error that `pypsa_aidc` raises on purpose."""
@@ -23,7 +25,8 @@ class Fault:
 
     def __str__(self) -> str:
         remedy = f" {self.remedy}" if self.remedy else ""
-        return f"{self.where}: given {self.given!r}, expected {self.expected}.{remedy}"
+        given = self.given.item() if isinstance(self.given, np.generic) else self.given
+        return f"{self.where}: given {given!r}, expected {self.expected}.{remedy}"
 
 
 class InputError(AIDCError, ValueError):
@@ -154,6 +157,16 @@ class Faults:
             and (at_most is None or float(value) <= at_most)
         )
         self.require(ok, where, value, expected, remedy)
+
+    def flag(self, where: str, value: object) -> None:
+        """Note a fault unless `value` is True or False."""
+        self.require(value is True or value is False, where, value, "True or False")
+
+    def kind(self, where: str, value: object, kind: type | tuple[type, ...], expected: str, remedy: str = "") -> bool:
+        """Note a fault unless `value` is of a kind, and return whether it is."""
+        ok = isinstance(value, kind)
+        self.require(ok, where, value, expected, remedy)
+        return ok
 
     def raise_any(self, error: type[InputError] = InputError) -> None:
         """Raise `error` with all noted faults, if there are any."""

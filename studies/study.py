@@ -26,15 +26,22 @@ DATA = ROOT.parent / "shared" / "data"
 DECIMALS = 4
 WIDTH = 140
 """Columns of tables that go into a file or a pipe."""
+SHORT = 24
+"""Length of texts up to which a column of a table is not folded."""
 
 Config = TypeVar("Config")
 
 
-def main(script: str, config_type: type[Config], run: Callable[[Config, argparse.Namespace, Console], None]) -> None:
+def main(
+    script: str,
+    config_type: type[Config],
+    run: Callable[[Config, argparse.Namespace, Console], None],
+    config: str = "config.yaml",
+) -> None:
     """Read the configuration beside a script, run the study, and turn errors raised on purpose into one message."""
     folder = Path(script).parent
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--config", type=Path, default=folder / "config.yaml", help="configuration of the study")
+    parser.add_argument("--config", type=Path, default=folder / config, help="configuration of the study")
     parser.add_argument("--out", type=Path, default=folder, help="folder for the result tables")
     parser.add_argument("--figures", type=Path, help="folder for figures; without, none are drawn")
     arguments = parser.parse_args()
@@ -44,11 +51,11 @@ def main(script: str, config_type: type[Config], run: Callable[[Config, argparse
     quiet_libraries()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
-        config = read_config(arguments.config, config_type)
+        settings = read_config(arguments.config, config_type)
         for target in (arguments.out, arguments.figures):
             if target is not None:
                 target.mkdir(parents=True, exist_ok=True)
-        run(config, arguments, console)
+        run(settings, arguments, console)
     except aidc.AIDCError as error:
         sys.exit(f"error: {error}")
 
@@ -122,8 +129,11 @@ def show(console: Console, frame: pd.DataFrame, title: str, decimals: dict[str, 
     """Print a frame as a table; numbers with two decimals unless told otherwise by column."""
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for column in frame:
-        is_text = all(isinstance(value, str) for value in frame[column])
-        table.add_column(str(column), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
+        if all(isinstance(value, str) for value in frame[column]):
+            table.add_column(str(column), no_wrap=frame[column].str.len().max() <= SHORT, overflow="fold")
+        else:
+            # Numbers are narrower than their names: broken names let more columns stand side by side.
+            table.add_column(str(column).replace(" ", "\n"), justify="right", no_wrap=True)
     for row in frame.itertuples(index=False):
         table.add_row(*(_cell(v, (decimals or {}).get(str(c), 2)) for c, v in zip(frame, row, strict=True)))
     console.print(table)

@@ -14,18 +14,8 @@ from tests.conftest import ROOT
 
 PACKAGE = ROOT / "pypsa_aidc"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-LAYERS = {"errors": 0, "units": 0, "network": 2, "headroom": 3, "cli": 4}
+LAYERS = {"errors": 0, "plain": 0, "units": 0, "network": 2, "headroom": 3, "cli": 4}
 LAYERS |= dict.fromkeys(("training", "fleet", "plot", "fleet_plots"), 1)
-    "errors": 0,
-    "units": 0,
-    "training": 1,
-    "fleet": 1,
-    "plot": 1,
-    "fleet_plots": 1,
-    "network": 2,
-    "headroom": 3,
-    "cli": 4,
-}
 
 
 def imports(path: Path) -> set[str]:

@@ -8,7 +8,7 @@ import warnings
 import typer
 from rich.console import Console
 
-from pypsa_aidc.cli import dispatch, fleet, surface
+from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, screen, surface
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 EXIT_REFUSED = 1
@@ -17,13 +17,20 @@ EXIT_NO_SOLUTION = 3
 
 app = typer.Typer(
     name="pypsa-aidc",
-    help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution.",
+    help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution; "
+    "check: 0 nothing, 1 warnings, 2 errors.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command("check")(check.check_verb)
+app.command("add")(add.add_verb)
+app.command("modes")(modes.modes_verb)
 app.command()(dispatch.dispatch)
+app.command("freeze")(freeze.freeze_verb)
 app.command("fleet")(fleet.fleet_verb)
 app.command("surface")(surface.surface_verb)
+app.command("screen")(screen.screen_verb)
+app.command("headroom")(headroom.headroom_verb)
 
 
 def main() -> None:

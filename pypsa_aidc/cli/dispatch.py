@@ -16,7 +16,7 @@ from rich.table import Table
 
 from pypsa_aidc import plot
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
-from pypsa_aidc.errors import Faults, NotSolvedError
+from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, optimize, scenario_network, uses_storage
 
 BUNDLED = "green_campus"
@@ -72,22 +72,44 @@ def dispatch(
     base = _open(network)
     storages = storage if storage is not None else [*base.stores.index, *base.storage_units.index]
     chosen = scenario or list(SCENARIOS)
+    _make_folder(out)
     runs = []
     for name in chosen:
-        prepared = scenario_network(base, name, storages)
+        prepared = _prepared(base, name, storages)
+        if isinstance(prepared, Run):
+            runs.append(prepared)
+            continue
         with Console(stderr=True).status(f"{name}: {describe(name)} ..."), silenced_stdout():
             runs.append(_run(prepared, name, storages, gap, time_limit))
     frame = _frame(runs, _paper() if network is None else None)
     console.print(_table(frame, runs))
-    for note in _notes(runs, network is None):
+    for note in _notes(runs, base, network is None):
         console.print(note, style="dim", highlight=False)
-    out.mkdir(parents=True, exist_ok=True)
     frame.to_csv(out / "table.csv")
     solved = [run for run in runs if run.result is not None]
     for path in _draw(solved, out) if solved else []:
         console.print(f"wrote {path}", highlight=False)
     if len(solved) < len(runs):
         raise NotSolvedError("\n".join(f"{run.scenario}: {run.failure}" for run in runs if run.failure))
+
+
+def _make_folder(out: Path) -> None:
+    faults = Faults("pypsa-aidc dispatch")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        faults.add("out", str(out), f"a folder that can be made and written ({error.strerror})")
+    faults.raise_any()
+
+
+def _prepared(base: pypsa.Network, scenario: str, storages: list[str]) -> pypsa.Network | Run:
+    try:
+        return scenario_network(base, scenario, storages)
+    except InputError as error:
+        # Jobs need a baseline mode for three of the scenarios only: the others can still be told.
+        if {fault.where for fault in error.faults} != {"baseline"}:
+            raise
+        return Run(scenario, base, None, {}, str(error))
 
 
 def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_limit: float) -> Run:
@@ -169,12 +191,14 @@ def _status(run: Run) -> str:
     return run.result.status.replace("_", " ") if gap < 5e-3 else f"gap {gap:.2f}"
 
 
-def _notes(runs: list[Run], bundled: bool) -> list[str]:
+def _notes(runs: list[Run], base: pypsa.Network, bundled: bool) -> list[str]:
     notes = [f"{run.scenario}: {describe(run.scenario)}" for run in runs]
     for run in runs:
         if run.result is not None and not run.result.optimal:
             above = run.result.objective - run.result.bound
             notes.append(f"{run.scenario} stopped at {run.result.status}: at most {above:.2f} USD above the optimum.")
+    if len(base.aidc.sites) > 1:
+        notes.append(f"The figures show {_drawn_site(base)!r}, the first of {len(base.aidc.sites)} sites.")
     if bundled:
         notes.append(
             "[1] Tong et al., arXiv:2610.13047, Table IV. The day, efficiencies and batch sizes of the campus are "
@@ -183,9 +207,12 @@ def _notes(runs: list[Run], bundled: bool) -> list[str]:
     return notes
 
 
+def _drawn_site(n: pypsa.Network) -> str:
+    return str(next(iter(n.aidc.sites)))
+
+
 def _draw(runs: list[Run], out: Path) -> list[Path]:
-    last = runs[-1]
-    site = next(iter(last.network.aidc.sites))
+    last, site = runs[-1], _drawn_site(runs[-1].network)
     shown = {run.scenario: run for run in (runs[0], last)}
     title = f"{last.scenario}: {describe(last.scenario)}"
     colours = last.network.carriers["color"].to_dict()

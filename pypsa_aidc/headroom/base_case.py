@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedError
 from pypsa_aidc.network import check_network
+from pypsa_aidc.network.site import copy_network
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -218,13 +219,7 @@ def flows(n: pypsa.Network) -> pd.DataFrame:
 
 
 def _copy(n: pypsa.Network, snapshots: pd.Index) -> pypsa.Network:
-    """Copy data without the optimisation model, which PyPSA cannot copy while a solver is attached to it."""
-    # PyPSA has no public way: `del n.model` and `model.solver_model = None` would take it from the user.
-    model, n._model = n._model, None
-    try:
-        copy = n.copy()
-    finally:
-        n._model = model
+    copy = copy_network(n)
     with quiet_pypsa():
         if not copy.snapshots.equals(snapshots):
             copy.set_snapshots(snapshots)

@@ -6,13 +6,21 @@ from pypsa_aidc.network.audit import AuditReport, audit
 from pypsa_aidc.network.checks import check_network
 from pypsa_aidc.network.costs import operating as operating_costs
 from pypsa_aidc.network.derived import refresh
+from pypsa_aidc.network.exchange import export, load
+from pypsa_aidc.network.findings import Finding, Findings, check
+from pypsa_aidc.network.fleet_addition import add_fleet
+from pypsa_aidc.network.fleet_model import add_fleet_constraints
+from pypsa_aidc.network.fleet_spec import Fleet, fleets
+from pypsa_aidc.network.fleet_terms import FleetTerms
+from pypsa_aidc.network.frozen import freeze, is_frozen, thaw
 from pypsa_aidc.network.hook import compose, extra_functionality, hook
 from pypsa_aidc.network.indicators import indicators
 from pypsa_aidc.network.infeasible import explain
+from pypsa_aidc.network.matpower import from_matpower
 from pypsa_aidc.network.prices import price as prices
+from pypsa_aidc.network.recording import record
 from pypsa_aidc.network.result import Result, clear_results
 from pypsa_aidc.network.scenarios import SCENARIOS, describe, scenario_network, uses_storage
-from pypsa_aidc.network.schedule import record
 from pypsa_aidc.network.site import Site, list_sites, remove, sites
 from pypsa_aidc.network.solve import optimize
 from pypsa_aidc.network.values import values
@@ -23,19 +31,32 @@ __all__ = [
     "SCENARIOS",
     "Accessor",
     "AuditReport",
+    "Finding",
+    "Findings",
+    "Fleet",
+    "FleetTerms",
     "Result",
     "Site",
     "add",
+    "add_fleet",
+    "add_fleet_constraints",
     "audit",
+    "check",
     "check_network",
     "clear_results",
     "compose",
     "describe",
     "explain",
+    "export",
     "extra_functionality",
+    "fleets",
+    "freeze",
+    "from_matpower",
     "hook",
     "indicators",
+    "is_frozen",
     "list_sites",
+    "load",
     "operating_costs",
     "optimize",
     "prices",
@@ -44,6 +65,7 @@ __all__ = [
     "remove",
     "scenario_network",
     "sites",
+    "thaw",
     "update",
     "uses_storage",
     "values",

@@ -1,4 +1,4 @@
-"""`n.aidc`: schedules, progress, GPUs, power and money of the AIDCs in a network, as frames."""
+"""`n.aidc`: schedules, progress, GPUs, calls, power and money of the AIDCs in a network, as frames."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import numpy as np
 import pandas as pd
 import pypsa
 
+from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network import costs, schedule
 from pypsa_aidc.network.balance import system_balance
+from pypsa_aidc.network.fleet_audit import fleet_checks
+from pypsa_aidc.network.fleet_results import call_table, operations, solved_snapshots
+from pypsa_aidc.network.fleet_spec import Fleet, fleets
 from pypsa_aidc.network.index import columns
 from pypsa_aidc.network.result import RESULT
 from pypsa_aidc.network.site import Site, list_sites, sites
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_STALE = 100.0
+"""Violations above so many tolerances of the audit come from another solve, not from a solver's rounding."""
 
 
 class Accessor:
@@ -35,9 +42,10 @@ class Accessor:
         self._n = n
 
     def __repr__(self) -> str:
-        found = sites(self._n)
+        found, loads = sites(self._n), fleets(self._n)
         jobs = sum(len(site.loads) for site in found.values())
-        return f"AIDCs of the network: {', '.join(found) or 'none'} ({jobs} jobs)"
+        more = f", {len(loads)} fleets" if loads else ""
+        return f"AIDCs of the network: {', '.join([*found, *loads]) or 'none'} ({jobs} jobs{more})"
 
     @property
     def sites(self) -> dict[str, Site]:
@@ -45,15 +53,20 @@ class Accessor:
         return sites(self._n)
 
     @property
+    def fleets(self) -> dict[str, Fleet]:
+        """The fleets by name."""
+        return fleets(self._n)
+
+    @property
     def jobs(self) -> pd.DataFrame:
-        """All jobs with their site, GPUs and modes; the same as ``aidc.list(n)``."""
+        """All jobs, and fleets, with their site, GPUs and modes; the same as ``aidc.list(n)``."""
         return list_sites(self._n)
 
     @property
     def status(self) -> dict[str, object]:
         """Status, objective, bound, gap and origin of the prices of the last `aidc.optimize`; empty without one."""
-        stored = self._n.links[RESULT].fillna("") if RESULT in self._n.links else pd.Series(dtype=str)
-        texts = [text for text in stored if text]
+        holders = [static[RESULT].fillna("") for static in (self._n.links, self._n.generators) if RESULT in static]
+        texts = [text for stored in holders for text in stored if text]
         return dict(json.loads(texts[0])) if texts else {}
 
     def schedule(self) -> pd.DataFrame:
@@ -128,15 +141,54 @@ class Accessor:
                 frame[site.name, load.name] = np.interp(done, np.arange(load.rules.count + 1), cumulative)
         return frame
 
-    def power(self) -> pd.DataFrame:
-        """Power of each site in each snapshot, MW; columns (site, part).
+    def calls(self) -> pd.DataFrame:
+        """What each fleet shed when; without calls by duration, every stretch of relief counts as one.
 
-        Parts: ``"base"`` and each job at IT level, ``"idle"`` where GPUs without a job draw apart, ``"IT"`` their
-        sum, and ``"meter"``, what the grid delivers (Eq. 29 of [1]).
+        Returns
+        -------
+        pandas.DataFrame
+            One row a call: `fleet`, `start` and `end` (snapshots, the last included), `duration` (h), `depth` (MW that
+            were called, or the most of the stretch), `power` (MW, the most that was shed), `energy` (MWh shed), `lost`
+            (MWh of work to be done again), `rebound` (MWh drawn again before the next call).
+
+        Raises
+        ------
+        StaleError
+            The relief breaks the terms of a fleet: the network was solved again without them.
         """
-        found, _ = schedule.read(self._n)
-        chosen = schedule.solved_snapshots(self._n)
-        n, parts = self._n, {}
+        self._refuse_stale_fleets()
+        return call_table(operations(self._n))
+
+    def fleet_sizes(self) -> pd.DataFrame:
+        """One row a fleet: `bus`, `p_nom` (MW), `calls`, `hours` with relief, `energy` shed and `rebound` (MWh).
+
+        Raises
+        ------
+        StaleError
+            As for `calls`.
+        """
+        table, sizes = self.calls(), {each.fleet.name: each.size for each in operations(self._n)}
+        grouped = table.groupby("fleet")
+        frame = pd.DataFrame({"bus": self._n.generators["bus"].reindex(list(sizes)), "p_nom": pd.Series(sizes)})
+        frame["calls"] = grouped.size().reindex(frame.index, fill_value=0)
+        for name in ("duration", "energy", "rebound"):
+            frame["hours" if name == "duration" else name] = grouped[name].sum().reindex(frame.index, fill_value=0.0)
+        frame.attrs = table.attrs | {"units": {"p_nom": "MW", "hours": "h", "energy": "MWh", "rebound": "MWh"}}
+        return frame.rename_axis("fleet")
+
+    def power(self) -> pd.DataFrame:
+        """Power of each site and fleet in each snapshot, MW; columns (site, part).
+
+        Parts of a site: ``"base"`` and each job at IT level, ``"idle"`` where GPUs without a job draw apart, ``"IT"``
+        their sum, and ``"meter"``, what the grid delivers (Eq. 29 of [1]). Parts of a fleet, all at the meter:
+        ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``, the first less the second plus the third.
+        """
+        parts, chosen = self._fleet_power()
+        found: dict[str, Site] = {}
+        if self.sites or not parts:
+            found, _ = schedule.read(self._n)
+            chosen = schedule.solved_snapshots(self._n)
+        n = self._n
         base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base for site in found.values()])
         p = n.c.generators.dynamic["p"]
         imported = columns(n.c.links.dynamic["p0"], [site.link for site in found.values()])
@@ -158,6 +210,7 @@ class Accessor:
         """What feeds the network and what it feeds in each snapshot, MW by source; see `balance.system_balance`."""
         power = self.power()
         own = [part for site in self.sites.values() for part in (*site.loads, site.idle, site.base)]
+        own += [part for fleet in self.fleets.values() for part in fleet.parts]
         return system_balance(self._n, power.index, own, self._meter(power))
 
     def costs(self) -> pd.DataFrame:
@@ -206,6 +259,34 @@ class Accessor:
         from pypsa_aidc import plot
 
         return plot.sites(self.power(), self.gpus(), self.progress())
+
+    def _fleet_power(self) -> tuple[dict[tuple[str, str], pd.Series], pd.Index]:
+        """Power of the parts of all fleets, and the snapshots they are known for."""
+        parts: dict[tuple[str, str], pd.Series] = {}
+        if not self.fleets:
+            return parts, self._n.snapshots
+        self._refuse_stale_fleets()
+        chosen, p = solved_snapshots(self._n), self._n.c.generators.dynamic["p"]
+        for fleet in self.fleets.values():
+            load, relief, rebound = (
+                p[part].loc[chosen] if part in fleet.parts else pd.Series(0.0, chosen)
+                for part in (fleet.name, fleet.relief, fleet.rebound)
+            )
+            series = {"load": load, "relief": relief, "rebound": rebound, "meter": load - relief + rebound}
+            parts |= {(fleet.name, part): values for part, values in series.items()}
+        return parts, chosen
+
+    def _refuse_stale_fleets(self) -> None:
+        faults = Faults("fleets of the network")
+        for check, where, violation, unit, tolerance in fleet_checks(self._n):
+            faults.require(
+                violation <= _STALE * tolerance,
+                f"fleet {where}, {check}",
+                f"off by {violation:.6g} {unit}",
+                "what the terms of the fleet allow",
+                "The network was solved again without them: solve with aidc.optimize(n).",
+            )
+        faults.raise_any(StaleError)
 
     @staticmethod
     def _meter(power: pd.DataFrame) -> pd.Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +12,12 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
-from pypsa_aidc.network.derived import refresh
+from pypsa_aidc.network.derived import derive, write_derived
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import names
+from pypsa_aidc.network.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.series import Values, aligned
-from pypsa_aidc.network.site import Site, remove, sites, store_site
+from pypsa_aidc.network.site import Site, sites, store_site
 from pypsa_aidc.network.spec import SiteSpec
 from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
 from pypsa_aidc.units import W_PER_MW
@@ -23,8 +25,6 @@ from pypsa_aidc.units import W_PER_MW
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
-_SUSPICIOUS_RATIO = 20.0
-"""Base load per training power (or connection) from which a unit mistake is more likely than such a site."""
 
 
 def add(
@@ -81,9 +81,8 @@ def add(
     Raises
     ------
     InputError
-        Anything wrong, all at once: unknown bus, name taken or not allowed, series that miss snapshots, NaN.
-    InfeasibleError
-        A job could not finish even alone.
+        Anything wrong, all at once: unknown bus, name taken or not allowed, series that miss snapshots, NaN. Whether
+        the jobs can finish in time is asked when the network is solved.
 
     Warns
     -----
@@ -106,30 +105,34 @@ def add(
     ['dc1 A']
     """
     faults = Faults(f"aidc.add {name!r}")
-    _check_name(n, name, faults)
-    faults.require(bus in names(n.buses.index), "bus", bus, "a bus of the network")
+    new = Site(SiteSpec(name, 1), {})
+    parts = {"Bus": [new.bus], "Link": [new.link], "Load": [new.base], "Generator": [new.idle]}
+    check_new_name(n, name, parts, faults)
+    known_bus = isinstance(bus, str) and bus in names(n.buses.index)
+    faults.require(known_bus, "bus", bus, "a bus of the network")
     faults.number("gpus", gpus, at_least=1, integer=True)
-    faults.require(len(jobs) > 0, "jobs", list(jobs), "at least one job", "A site without jobs is a plain Load.")
+    for label, switch in (("p_nom_extendable", p_nom_extendable), ("draw_idle", draw_idle)):
+        faults.flag(label, switch)
+    jobs = _listed(jobs, faults)
     if p_nom is not None:
         faults.number("p_nom", p_nom, above=0)
     faults.number("capital_cost", capital_cost, at_least=0)
     chips = GPU.preset(gpu) if isinstance(gpu, str) else gpu
     needs_gpu = draw_idle or any(isinstance(job, Job) for job in jobs)
-    faults.require(
-        chips is not None or not needs_gpu, "gpu", None, "a GPU or the name of a preset", "E.g. gpu='A100-80GB'."
-    )
+    absent = (type(None),) if not needs_gpu else ()
+    faults.kind("gpu", chips, (GPU, *absent), "a GPU or the name of a preset", "E.g. gpu='A100-80GB'.")
     overhead = aligned(pue, n.snapshots, "pue", faults)
     base = aligned(base_load, n.snapshots, "base_load", faults)
     for label, value, least in (("pue", overhead, 1.0), ("base_load", base, 0.0)):
         low = float(value.min()) if isinstance(value, pd.Series) else value
         faults.require(not low < least, label, low, f"at least {least:g} at every snapshot")
     faults.raise_any()
-    loads = _loads(jobs, chips, int(gpus), faults)
+    loads = _loads(n, name, jobs, chips, int(gpus), faults)
     spec = SiteSpec(
-        name, int(gpus), chips.idle_w if draw_idle and chips else None, _coverage(n, base_load=base, pue=overhead)
+        name, int(gpus), chips.idle_w if draw_idle and chips else None, coverage(n, base_load=base, pue=overhead)
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
-    peak = float(np.max(overhead)) * (float(np.max(base)) + _peak_it_power(site))
+    peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(site))
     _warn_about_units(site, base, peak, p_nom)
     connection = {
         "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
@@ -137,12 +140,9 @@ def add(
         "p_nom_extendable": p_nom_extendable,
         "capital_cost": float(capital_cost),
     }
+    least_and_peak = derive(n, [site])
     _write(n, site, bus, overhead, base, connection)
-    try:
-        refresh(n, [site])
-    except Exception:
-        remove(n, name)
-        raise
+    write_derived(n, least_and_peak)
 
 
 def update(n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequence[TrainingLoad] | None = None) -> None:
@@ -163,42 +163,78 @@ def update(n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequen
     ------
     InputError
         No such site, or as for `add`.
-    InfeasibleError
-        A job could not finish even alone.
     """
     known = sites(n)
     faults = Faults(f"aidc.update {name!r}")
     faults.require(name in known, "name", name, f"one of {sorted(known)}")
     if gpus is not None:
         faults.number("gpus", gpus, at_least=1, integer=True)
-    faults.require(jobs is None or len(jobs) > 0, "jobs", jobs, "at least one job")
+    chosen = None if jobs is None else _listed(jobs, faults)
+    for job in chosen or ():
+        remedy = "Make one with TrainingLoad.of(job, generate_modes(...))."
+        faults.kind("jobs", job, TrainingLoad, "a TrainingLoad", remedy)
     faults.raise_any()
     old = known[name]
     pool = old.spec.gpus if gpus is None else int(gpus)
-    loads = _loads(list(old.loads.values()) if jobs is None else jobs, None, pool, faults)
+    loads = _loads(n, name, list(old.loads.values()) if chosen is None else chosen, None, pool, faults, old.loads)
     new = Site(replace(old.spec, gpus=pool), {f"{name} {load.name}": load for load in loads})
+    least_and_peak = derive(n, [new])
     n.remove("Generator", [generator for generator in old.loads if generator not in new.loads])
     for generator in new.loads:
         if generator not in old.loads:
             n.add("Generator", generator, bus=new.bus, sign=-1, carrier=JOB_CARRIER)
     store_site(n, new)
-    refresh(n, [new])
+    write_derived(n, least_and_peak)
 
 
-def _check_name(n: pypsa.Network, name: str, faults: Faults) -> None:
+def check_new_name(n: pypsa.Network, name: str, parts: Mapping[str, Sequence[str]], faults: Faults) -> None:
+    """Note a fault for a name that files cannot hold, or that stands for components which exist.
+
+    Parameters
+    ----------
+    n
+        Network.
+    name
+        Name of a site or fleet to be.
+    parts
+        Names of its components by type.
+    faults
+        Receives the faults.
+    """
     allowed = isinstance(name, str) and _NAME.fullmatch(name) is not None
     faults.require(allowed, "name", name, "letters, digits, space and _ . + -", "File formats forbid the rest.")
     if not allowed:
         return
-    site = Site(SiteSpec(name, 1), {})
-    for component, part in (("Bus", site.bus), ("Link", site.link), ("Load", site.base), ("Generator", site.idle)):
-        taken = part in names(n.c[component].static.index)
-        faults.require(not taken, "name", name, f"a new name: {component} {part!r} exists", "aidc.remove it first.")
+    remedy = "aidc.remove it first."
+    for component, wanted in parts.items():
+        for part in wanted:
+            taken = part in names(n.c[component].static.index)
+            faults.require(not taken, "name", name, f"a new name: {component} {part!r} exists", remedy)
+    faults.require(name not in {*sites(n), *fleets(n)}, "name", name, "a name that no AIDC has", remedy)
 
 
-def _loads(jobs: Sequence[TrainingLoad | Job], chips: GPU | None, gpus: int, faults: Faults) -> list[TrainingLoad]:
+def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
+    listed = list(jobs) if isinstance(jobs, Iterable) and not isinstance(jobs, str | Mapping) else []
+    remedy = "Put a single job into a list; a site without jobs is a plain Load."
+    faults.require(bool(listed), "jobs", jobs, "a list of at least one job", remedy)
+    return [job for job in listed if faults.kind("jobs", job, (TrainingLoad, Job), "a TrainingLoad or a Job")]
+
+
+def _loads(
+    n: pypsa.Network,
+    site: str,
+    jobs: Sequence[TrainingLoad | Job],
+    chips: GPU | None,
+    gpus: int,
+    faults: Faults,
+    own: Container[str] = (),
+) -> list[TrainingLoad]:
+    """Loads with modes that fit into the pool; their Generators must be new, or among the site's `own`."""
     loads: list[TrainingLoad] = []
     for job in jobs:
+        generator = f"{site} {job.name}"
+        taken = generator in names(n.generators.index) and generator not in own
+        faults.require(not taken, "job", job.name, f"another name: Generator {generator!r} exists")
         allowed = _NAME.fullmatch(job.name) is not None and job.name not in ("IT", "import", "base", "idle")
         faults.require(allowed, "job", job.name, "letters, digits, space and _ . + -; not IT, import, base or idle")
         faults.require(job.name not in [load.name for load in loads], "job", job.name, "each name once")
@@ -214,28 +250,16 @@ def _loads(jobs: Sequence[TrainingLoad | Job], chips: GPU | None, gpus: int, fau
     return loads
 
 
-def _coverage(n: pypsa.Network, **values: float | pd.Series) -> dict[str, tuple[str, str, int]]:
+def coverage(n: pypsa.Network, **values: float | pd.Series | None) -> dict[str, tuple[str, str, int]]:
+    """First snapshot, last snapshot and number of snapshots of each value that is a series."""
     ends = (str(n.snapshots[0]), str(n.snapshots[-1]), len(n.snapshots))
     return {name: ends for name, value in values.items() if isinstance(value, pd.Series)}
 
 
-def _peak_it_power(site: Site) -> float:
-    jobs = sum(max(mode.it_power for mode in load.modes) + load.rules.restart_energy for load in site.loads.values())
-    return jobs + site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW
-
-
 def _warn_about_units(site: Site, base: float | pd.Series, peak: float, p_nom: float | None) -> None:
-    highest = float(np.max(base))
-    training = max(mode.it_power / mode.gpus for load in site.loads.values() for mode in load.modes) * site.spec.gpus
-    if p_nom is not None and highest > p_nom:
-        text = f"base_load of {highest:g} MW is {highest / p_nom:.0f} times the connection of {p_nom:g} MW"
-    elif highest > _SUSPICIOUS_RATIO * training:
-        text = f"base_load of {highest:g} MW is {highest / training:.0f} times the {training:g} MW of all GPUs"
-    elif p_nom is not None and p_nom > _SUSPICIOUS_RATIO * peak:
-        text = f"p_nom of {p_nom:g} MW is {p_nom / peak:.0f} times the {peak:g} MW that the site can draw"
-    else:
-        return
-    warnings.warn(f"AIDC {site.name!r}: {text}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
+    doubt = unit_doubt(site, float(np.max(base)), peak, p_nom)
+    if doubt:
+        warnings.warn(f"AIDC {site.name!r}: {doubt}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
 
 
 def _write(

@@ -1,4 +1,4 @@
-"""The audit: every constraint checked again, from the decoded schedule and the network's own results."""
+"""The audit: every constraint checked again, from decoded schedules and calls and the network's own results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import AIDCError, AuditError, NotSolvedError
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.balance import nodal_residual
+from pypsa_aidc.network.budgets import SHEDS
+from pypsa_aidc.network.calls import CALLS
+from pypsa_aidc.network.fleet_audit import fleet_checks
+from pypsa_aidc.network.fleet_results import has_fleet_solution, solved_snapshots
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.horizon import Window
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.paths import PATH
 from pypsa_aidc.network.relaxation import INTEGRAL
-from pypsa_aidc.network.site import Site
+from pypsa_aidc.network.site import Site, sites
 from pypsa_aidc.network.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.training import Step, TrainingLoad
 from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
@@ -83,9 +88,9 @@ class _Checks:
 
 
 def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
-    """Check a solved network again: paths, completion, GPUs, power, energy, nodal balance, integrality.
+    """Check a solved network again: paths, completion, GPUs, power, energy, calls, nodal balance, integrality.
 
-    Works from the decoded schedule and PyPSA's results, not from the model, so that a wrong model, a solver that
+    Works from decoded schedules and calls and PyPSA's results, not from the model, so that a wrong model, a solver that
     ignored integrality and loose tolerances all show.
 
     Parameters
@@ -107,20 +112,24 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
     """
     checks = _Checks()
     try:
-        found, schedules = schedule.read(n)
+        snapshots = solved_snapshots(n) if fleets(n) else n.snapshots[:0]
+        if sites(n) or not fleets(n):
+            _, schedules = schedule.read(n)
+            snapshots = schedule.solved_snapshots(n)
     except NotSolvedError:
         raise
     except AIDCError as error:
         _add_integrality(n, checks)
         checks.add("schedule", str(error).splitlines()[0], np.inf, "")
         return checks.report()
-    snapshots = schedule.solved_snapshots(n)
     _add_integrality(n, checks)
-    for site in found.values():
+    for site in sites(n).values():
         for generator, load in site.loads.items():
             for window, steps in schedules[generator]:
                 _add_job(checks, generator, load, window, steps)
         _add_site(n, checks, site, schedules, snapshots)
+    for check in fleet_checks(n) if fleets(n) else ():
+        checks.add(*check)
     residual = nodal_residual(n, snapshots)
     for bus in residual.columns:
         checks.add("nodal balance", f"bus {bus}", residual[bus].max(), "MW", _scale(n, TOLERANCE))
@@ -137,9 +146,9 @@ def _scale(n: pypsa.Network, tolerance: float) -> float:
 
 
 def _add_integrality(n: pypsa.Network, checks: _Checks) -> None:
-    if not schedule.has_solution(n):
+    if not (schedule.has_solution(n) or has_fleet_solution(n)):
         return
-    for name in [PATH, *(name for name in n.model.variables if name.startswith(CHARGES))]:
+    for name in [name for name in n.model.variables if name in (PATH, CALLS, SHEDS) or name.startswith(CHARGES)]:
         values = n.model.variables[name].solution.values
         checks.add("integrality", name, np.abs(values - np.round(values)).max(initial=0.0), "", INTEGRAL)
 

@@ -1,4 +1,4 @@
-"""The step between building and solving a PyPSA model that puts the jobs of all sites into it."""
+"""The step between building and solving a PyPSA model that puts all jobs and fleets into it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pypsa
 import xarray as xr
 
 from pypsa_aidc.errors import UnsupportedError
-from pypsa_aidc.network.checks import check_sites
+from pypsa_aidc.network.checks import check_fleets, check_sites
+from pypsa_aidc.network.fleet_model import add_fleet_constraints
+from pypsa_aidc.network.fleet_results import remember_fleets
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.paths import (
     IT_POWER,
     Paths,
@@ -37,6 +40,9 @@ logger = logging.getLogger(__name__)
 def compose(*functions: ExtraFunctionality | None) -> ExtraFunctionality:
     """Join several `extra_functionality` functions into one, called in order; `None` is skipped.
 
+    Nothing is added by itself: for AIDCs and a constraint of yours it is
+    ``compose(aidc.extra_functionality, yours)``.
+
     Examples
     --------
     >>> calls = []
@@ -55,7 +61,7 @@ def compose(*functions: ExtraFunctionality | None) -> ExtraFunctionality:
 
 
 def extra_functionality(n: pypsa.Network, snapshots: pd.Index) -> None:
-    """Put the jobs of all sites into ``n.model``; give it to any PyPSA method that takes `extra_functionality`.
+    """Put all jobs and fleets into ``n.model``; give it to any PyPSA method that takes `extra_functionality`.
 
     Does nothing for a network without AIDCs. For other formulations, storage that must not charge and discharge at
     once, or a part of the snapshots, use `aidc.optimize` or make a hook with `aidc.hook`.
@@ -63,10 +69,10 @@ def extra_functionality(n: pypsa.Network, snapshots: pd.Index) -> None:
     Raises
     ------
     UnsupportedError
-        A mode of PyPSA that would give wrong results: rolling horizon and near-optimal exploration with costed mode
-        changes.
+        A mode of PyPSA that would give wrong results: rolling horizon, near-optimal exploration with costed mode
+        changes, fleets in a network with scenarios.
     StaleError
-        Snapshots or weightings have changed since the site was added.
+        Snapshots or weightings have changed since a site or fleet was added.
     """
     hook()(n, snapshots)
 
@@ -96,11 +102,14 @@ def hook(
     @suppress_index_warnings()
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
-        found = sites(n)
+        found, with_terms = sites(n), fleets(n)
+        _refuse_unsupported(n, snapshots, whole_horizon)
+        if with_terms:
+            check_fleets(n, with_terms, snapshots)
+            remember_fleets(n.model, add_fleet_constraints(n, with_terms, snapshots))
         if not found:
             return
         m = n.model
-        _refuse_unsupported(n, snapshots, whole_horizon)
         check_sites(n, found, snapshots)
         paths = build_paths(n, found, snapshots, formulation)
         p = m["Generator-p"]
@@ -129,11 +138,19 @@ def hook(
 
 
 def _refuse_unsupported(n: pypsa.Network, snapshots: pd.Index, whole_horizon: bool) -> None:
-    if whole_horizon and len(snapshots) < len(n.snapshots):
+    tied = [fleet.name for fleet in fleets(n).values() if fleet.terms.spans_horizon]
+    jobs = bool(sites(n))
+    if whole_horizon and len(snapshots) < len(n.snapshots) and (jobs or tied):
         raise UnsupportedError(
-            f"AIDC jobs over {len(snapshots)} of {len(n.snapshots)} snapshots: in a rolling horizon every window would "
-            "start each job anew. Optimise all snapshots at once, or one part of them with "
-            "aidc.optimize(n, snapshots=...), within which each job then does its whole tranche."
+            f"AIDC jobs or fleets ({', '.join([*sites(n), *tied])}) over {len(snapshots)} of {len(n.snapshots)} "
+            "snapshots: in a rolling horizon every window would start each job anew, and each budget of calls. "
+            "Optimise all snapshots at once, or one part of them with aidc.optimize(n, snapshots=...), within which "
+            "each job then does its whole tranche."
+        )
+    if n.has_scenarios and fleets(n):
+        raise UnsupportedError(
+            f"fleets {', '.join(fleets(n))} in a network with scenarios: which calls are answered would have to be the "
+            "same in all of them, and relief not. Optimise each scenario as a network of its own."
         )
     costed = [
         f"{site.name} {load.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +44,16 @@ def network_snapshots(n: pypsa.Network, snapshots: pd.Index | None) -> pd.Index:
     everything: pd.Index = n.snapshots
     if snapshots is None:
         return everything
+    faults = Faults("snapshots")
+    listed = isinstance(snapshots, Iterable) and not isinstance(snapshots, str)
+    faults.require(listed, "snapshots", snapshots, "some of n.snapshots, as an index or a list")
+    faults.raise_any()
     chosen: pd.Index = pd.Index(snapshots)
     if isinstance(everything, pd.MultiIndex) and not isinstance(chosen, pd.MultiIndex):
-        return pd.MultiIndex.from_tuples(list(chosen), names=everything.names)
+        chosen = pd.MultiIndex.from_tuples(list(chosen), names=everything.names)
+    foreign = chosen.difference(everything, sort=False)
+    faults.require(not len(foreign), "snapshots", list(foreign[:_SHOWN]), "snapshots of the network")
+    faults.raise_any()
     return chosen
 
 
@@ -79,6 +87,10 @@ def windows(n: pypsa.Network, snapshots: pd.Index | None = None) -> tuple[Window
     else:
         groups, times = [(None, np.arange(len(chosen)))], chosen
     hours = weightings["stores"].to_numpy(float)
+    for column in ("objective", "generators"):
+        values = weightings[column].to_numpy(float)
+        for position in np.flatnonzero(~(values > 0))[:_SHOWN]:
+            faults.number(f"snapshot_weightings[{column!r}] at {chosen[position]}", float(values[position]), above=0)
     for position in np.flatnonzero(~(hours > 0))[:_SHOWN]:
         faults.number(f"snapshot_weightings['stores'] at {chosen[position]}", float(hours[position]), above=0)
     for _, positions in groups:

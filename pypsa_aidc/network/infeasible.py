@@ -1,4 +1,4 @@
-"""Infeasibility in words: GPU-hours needed and available, and what would do; else the solver's own conflict."""
+"""Infeasibility in words: GPU-hours, connections and fleets that do not fit, and what would do; else the conflict."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import InfeasibleError
 from pypsa_aidc.network.conflict import conflict
+from pypsa_aidc.network.fleet_infeasible import explain_fleets
 from pypsa_aidc.network.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.paths import Paths, PlacedGraph, add_path_variables, training_gpus, training_power
@@ -31,8 +32,8 @@ def explain(n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation:
     """Say in words why a network with AIDCs has no feasible dispatch.
 
     Looks at each site alone first: can each job finish, do the jobs fit into the GPU pool together, into the grid
-    connection? If they do, the conflict lies in the network, and the solver's irreducible infeasible set is
-    translated into component names, where it has one.
+    connection? Then at the fleets: which size would fit on their terms? If all is well, the conflict lies in the
+    network, and the solver's irreducible infeasible set is translated into component names, where it has one.
 
     Parameters
     ----------
@@ -46,23 +47,34 @@ def explain(n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation:
     Returns
     -------
     str
-        One paragraph a site that cannot work, or the conflict, or a sentence that no cause was found.
+        One paragraph a site or fleet that cannot work, or the conflict, or a sentence that no cause was found.
     """
-    found = sites(n)
-    chosen = network_snapshots(n, snapshots)
-    reasons = []
-    for site in found.values():
-        for window in windows(n, snapshots):
-            reason = _site(n, site, window, chosen, formulation)
-            if reason:
-                reasons.append(reason)
-                break
+    reasons = list(site_reasons(n, snapshots, formulation=formulation).values())
+    if not reasons:
+        reasons = [text for text in [explain_fleets(n, snapshots)] if text]
     if reasons:
         return "\n".join(reasons)
-    found_conflict = conflict(n._model)
+    model = n._model
+    if model is None or model.status == "ok":
+        return "each AIDC site works alone; whether the whole network does is only known once a solve has failed"
+    found_conflict = conflict(model)
     if found_conflict:
         return f"each AIDC site works alone, but not in this network. {found_conflict}"
     return "each AIDC site works alone, but not in this network; no constraints in conflict were found"
+
+
+def site_reasons(
+    n: pypsa.Network, snapshots: pd.Index | None = None, *, formulation: Formulation = "time"
+) -> dict[str, str]:
+    """Say for each site that cannot work even alone, by name, why: jobs, GPU pool or grid connection."""
+    chosen, reasons = network_snapshots(n, snapshots), {}
+    for site in sites(n).values():
+        for window in windows(n, snapshots):
+            reason = _site(n, site, window, chosen, formulation)
+            if reason:
+                reasons[site.name] = reason
+                break
+    return reasons
 
 
 def _site(n: pypsa.Network, site: Site, window: Window, snapshots: pd.Index, formulation: Formulation) -> str:

@@ -12,6 +12,7 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
+from pypsa_aidc.network.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.horizon import Window, windows
 from pypsa_aidc.network.site import Site
 from pypsa_aidc.network.terms import weighted_sum
@@ -105,27 +106,18 @@ def build_paths(
 def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:
     """Add one binary an edge and the constraints that make each job a path, Eq. 26 of [1].
 
-    The row of the sink is left out, being the sum of all others. Where nodes do not count checkpoints, one row a job
-    makes its segments add up to those of the tranche, exactly: "at least" would be another problem.
+    Where nodes do not count checkpoints, one row a job makes its segments add up to those of the tranche, exactly: "at
+    least" would be another problem.
     """
     x = m.add_variables(binary=True, coords=[pd.RangeIndex(paths.edges, name="aidc_edge")], name=PATH)
-    first_node, entry, row, sign = 0, [], [], []
-    balance = np.zeros(sum(each.graph.nodes for each in paths.placed))
-    internal = np.ones(len(balance), dtype=bool)
-    for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
-        graph = each.graph
-        edges = first_edge + np.arange(len(graph))
-        entry += [edges, edges]
-        row += [first_node + graph.edges.tail, first_node + graph.edges.head]
-        sign += [np.ones(len(graph)), -np.ones(len(graph))]
-        balance[first_node + graph.source] = 1.0
-        internal[first_node + graph.sink] = False
-        first_node += graph.nodes
-    rows, entries, signs = np.concatenate(row), np.concatenate(entry), np.concatenate(sign)
-    kept = internal[rows]
-    nodes = pd.RangeIndex(int(internal.sum()), name="aidc_node")
-    flow = weighted_sum(x, entries[kept], (np.cumsum(internal) - 1)[rows[kept]], signs[kept], {"aidc_node": nodes})
-    m.add_constraints(flow, "=", _over(balance[internal], nodes), name=PATH_CONSTRAINTS[0])
+    graphs = [each.graph for each in paths.placed]
+    add_path_flow(
+        m,
+        x,
+        [PathGraph(graph.edges.tail, graph.edges.head, graph.nodes, graph.source, graph.sink) for graph in graphs],
+        PATH_CONSTRAINTS[0],
+        "aidc_node",
+    )
     _add_coverage(m, x, paths)
     return x
 

@@ -1,4 +1,4 @@
-"""How a solve ended: told to the caller, kept with the sites, and wiped where there is nothing to keep."""
+"""How a solve ended: told to the caller, kept with sites and fleets, and wiped where there is nothing to keep."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import pypsa
 
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.audit import AuditReport
+from pypsa_aidc.network.fleet_results import CALL, DEPTH
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.site import sites
 from pypsa_aidc.training import Formulation
 
 RESULT = "aidc_result"
-"""Column of `n.links` with the status of the last solve as JSON, for every site."""
+"""Column of `n.links` (sites) and `n.generators` (fleets) with the status of the last solve as JSON."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Result:
         Where the prices in the network come from: ``"fixed-path LP"``, ``"LP"`` without integers, or ``"none"``.
     skipped_outages
         Outages left out of a security-constrained solve because they split the network.
+    exclusive
+        Storages that binaries kept from charging and discharging at once, because a solution without them did both.
     audit
         Report of the audit; `None` if it was switched off.
     """
@@ -61,6 +65,7 @@ class Result:
     solve_seconds: float
     prices: str
     skipped_outages: tuple[str, ...] = ()
+    exclusive: tuple[str, ...] = ()
     audit: AuditReport | None = field(default=None, compare=False)
 
     @property
@@ -86,24 +91,26 @@ def clear_results(n: pypsa.Network) -> None:
                 component.dynamic[attribute] = pd.DataFrame(index=n.snapshots, columns=empty, dtype=float)
             elif attribute in component.static and attribute.endswith("_opt"):
                 component.static[attribute] = np.nan
-    for attribute in (schedule.MODE, schedule.GPUS, schedule.PROGRESS):
+    for attribute in (schedule.MODE, schedule.GPUS, schedule.PROGRESS, CALL, DEPTH):
         n.c.generators.dynamic.pop(attribute, None)
-    if RESULT in n.links:
-        n.links[RESULT] = ""
+    for static in (n.links, n.generators):
+        if RESULT in static:
+            static[RESULT] = ""
     n._objective = None
     if n._model is not None:
         del n.model
 
 
 def store_result(n: pypsa.Network, result: Result) -> None:
-    """Keep the status with each site, as JSON in a string column that survives every file format."""
+    """Keep the status with each site and fleet, as JSON in a string column that survives every file format."""
     # Times are left out: the same call should give the same file.
     left_out = ("audit", "build_seconds", "solve_seconds")
     content = {key: value for key, value in asdict(result).items() if key not in left_out}
     content["audit"] = None if result.audit is None else result.audit.passed
     text = json.dumps(content)
-    if RESULT not in n.links:
-        n.links[RESULT] = ""
-    n.links[RESULT] = n.links[RESULT].fillna("").astype(object)
-    for site in sites(n).values():
-        n.links.loc[n.links.index[names(n.links.index) == site.link], RESULT] = text
+    for static, holders in ((n.links, [site.link for site in sites(n).values()]), (n.generators, list(fleets(n)))):
+        if holders:
+            static[RESULT] = (
+                (static[RESULT] if RESULT in static else pd.Series("", static.index)).fillna("").astype(object)
+            )
+            static.loc[names(static.index).isin(holders), RESULT] = text

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults
 
@@ -34,10 +34,16 @@ def aligned(value: Values, snapshots: pd.Index, where: str, faults: Faults) -> f
     float or pandas.Series
         A number as it came, anything else indexed by `snapshots`; NaN wherever a fault was noted.
     """
-    if np.ndim(value) == 0:
-        faults.number(where, value)
-        return float(value) if np.isreal(value) else float("nan")  # type: ignore[arg-type]
-    series = value if isinstance(value, pd.Series) else _positional(np.asarray(value), snapshots, where, faults)
+    if isinstance(value, Real) or np.ndim(value) != 1:
+        faults.number(where, value, remedy="Or one for each snapshot, or a pandas.Series.")
+        return float(value) if isinstance(value, Real) else float("nan")
+    series = value if isinstance(value, pd.Series) else pd.Series(np.asarray(value))
+    if series is not value:
+        if len(series) != len(snapshots):
+            given, expected = f"{len(series)} values", f"{len(snapshots)}, one for each snapshot"
+            faults.add(where, given, expected, "Give a pandas.Series to match by label.")
+            return pd.Series(np.nan, snapshots)
+        series = series.set_axis(snapshots)
     if isinstance(series.index, pd.DatetimeIndex) and series.index.tz is not None:
         series = series.set_axis(series.index.tz_convert("UTC").tz_localize(None))
     repeated = series.index[series.index.duplicated()].unique()
@@ -58,18 +64,6 @@ def aligned(value: Values, snapshots: pd.Index, where: str, faults: Faults) -> f
     if len(bad):
         faults.add(where, f"NaN at {_some(bad)}", "a finite number at each snapshot", "Fill or correct these hours.")
     return numbers
-
-
-def _positional(value: NDArray[np.float64], snapshots: pd.Index, where: str, faults: Faults) -> pd.Series:
-    if len(value) != len(snapshots):
-        faults.add(
-            where,
-            f"{len(value)} values",
-            f"{len(snapshots)}, one for each snapshot",
-            "Give a pandas.Series to match by label.",
-        )
-        return pd.Series(0.0, snapshots)
-    return pd.Series(value, snapshots)
 
 
 def _some(labels: pd.Index) -> str:

@@ -1,4 +1,4 @@
-"""AIDC sites as a network holds them: read from its string columns, listed, removed."""
+"""AIDCs as a network holds them: read from its string columns, listed, removed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, SpecError
+from pypsa_aidc.network.fleet_spec import fleet_rows, remove_fleet
 from pypsa_aidc.network.index import names, rows
-from pypsa_aidc.network.spec import COLUMN, JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
+from pypsa_aidc.network.spec import (
+    COLUMN,
+    JobSpec,
+    SiteSpec,
+    dump_job,
+    dump_site,
+    is_fleet,
+    load_job,
+    load_site,
+    stored,
+)
 from pypsa_aidc.training import TrainingLoad
 
 
@@ -62,8 +73,8 @@ def sites(n: pypsa.Network) -> dict[str, Site]:
     SpecError
         A specification cannot be read, or a component it speaks of is missing.
     """
-    specs = [load_site(text, f"site of Link {link!r}") for link, text in _stored(n.links)]
-    jobs = {name: load_job(text, f"job of Generator {name!r}") for name, text in _stored(n.generators)}
+    specs = [load_site(text, f"site of Link {link!r}") for link, text in stored(n.links)]
+    jobs = {name: load_job(text, f"job of Generator {name!r}") for name, text in _stored_jobs(n)}
     found = {
         spec.name: Site(spec, {name: job.load for name, job in jobs.items() if job.site == spec.name}) for spec in specs
     }
@@ -81,21 +92,25 @@ def sites(n: pypsa.Network) -> dict[str, Site]:
 
 
 def remove(n: pypsa.Network, name: str) -> None:
-    """Remove a site and everything `add` made for it, also where some of it is already gone.
+    """Remove a site or fleet and everything `add` or `add_fleet` made for it, also where some of it is already gone.
 
     Raises
     ------
     InputError
-        No such site.
+        No such site or fleet.
     """
-    known = {load_site(text, link).name for link, text in _stored(n.links)}
+    jobs = {g: load_job(text, g).site for g, text in _stored_jobs(n)}
+    known = {load_site(text, link).name for link, text in stored(n.links)} | set(jobs.values())
+    loads = {generator for generator, text in stored(n.generators) if is_fleet(text)}
     faults = Faults("aidc.remove")
-    faults.require(name in known, "name", name, f"one of {sorted(known)}")
+    faults.require(name in known | loads, "name", name, f"one of {sorted(known | loads)}")
     faults.raise_any()
+    if name not in known:
+        remove_fleet(n, name)
+        return
     site = Site(SiteSpec(name, 1), {})
-    jobs = [g for g, text in _stored(n.generators) if load_job(text, g).site == name]
     for component, parts in (
-        ("Generator", [*jobs, site.idle]),
+        ("Generator", [*(generator for generator, place in jobs.items() if place == name), site.idle]),
         ("Load", [site.base]),
         ("Link", [site.link]),
         ("Bus", [site.bus]),
@@ -107,15 +122,16 @@ def remove(n: pypsa.Network, name: str) -> None:
 
 
 def list_sites(n: pypsa.Network) -> pd.DataFrame:
-    """List the jobs of all sites.
+    """List the jobs of all sites, and all fleets.
 
     Returns
     -------
     pandas.DataFrame
         Index (site, job); `bus`, `gpus` of the site, `p_nom` in MW, `modes`, `segments`, `hours` in the fastest
-        mode, `deadline` in hours, `description`.
+        mode, `deadline` in hours, `description`. A fleet is a row (fleet, ``"fleet"``) with `bus`, `p_nom` (of free
+        size: as last solved) and its terms as `description`; the rest of it is missing.
     """
-    table = {
+    table: dict[tuple[str, str], dict[str, object]] = {
         (site.name, load.name): {
             "bus": _first(n.links["bus0"], site.link),
             "gpus": site.spec.gpus,
@@ -129,6 +145,7 @@ def list_sites(n: pypsa.Network) -> pd.DataFrame:
         for site in sites(n).values()
         for load in site.loads.values()
     }
+    table |= fleet_rows(n)
     index = pd.MultiIndex.from_tuples(list(table), names=["site", "job"])
     columns = ["bus", "gpus", "p_nom", "modes", "segments", "hours", "deadline", "description"]
     return pd.DataFrame(list(table.values()), index=index, columns=columns)
@@ -138,17 +155,8 @@ def _first(column: pd.Series, name: str) -> object:
     return column[rows(column.index, name)].iloc[0]
 
 
-def _stored(static: pd.DataFrame) -> list[tuple[str, str]]:
-    """Name and JSON of the components that hold one, each once also where there are scenarios."""
-    if COLUMN not in static.columns:
-        return []
-    texts = static[COLUMN].fillna("").astype(str)
-    unique = texts[texts != ""].groupby(names(texts[texts != ""].index), sort=False)
-    faults = Faults("AIDCs of the network")
-    for name, group in unique:
-        faults.require(group.nunique() == 1, str(name), "different specifications", "one for all scenarios")
-    faults.raise_any(SpecError)
-    return [(str(name), str(group.iloc[0])) for name, group in unique]
+def _stored_jobs(n: pypsa.Network) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in stored(n.generators) if not is_fleet(text)]
 
 
 def copy_network(n: pypsa.Network) -> pypsa.Network:

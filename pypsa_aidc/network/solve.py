@@ -1,25 +1,30 @@
-"""Solving a network with AIDCs: checked before, with status, schedule, prices and audit after."""
+"""Solving a network with AIDCs: checked before, with status, schedules, prices and audit after."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import highspy
+import linopy
 import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import AIDCError, InfeasibleError, NotSolvedError
+from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError, NotSolvedError
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.audit import TOLERANCE, audit
-from pypsa_aidc.network.checks import check_network, check_sites
+from pypsa_aidc.network.checks import check_fleets, check_network, check_sites
 from pypsa_aidc.network.derived import refresh
+from pypsa_aidc.network.fleet_results import record_fleets
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.hook import ExtraFunctionality, compose, hook
 from pypsa_aidc.network.infeasible import explain
 from pypsa_aidc.network.outages import secure_outages
@@ -39,7 +44,7 @@ def optimize(
     snapshots: pd.Index | None = None,
     *,
     formulation: Formulation = "time",
-    exclusive: Sequence[str] = (),
+    exclusive: Sequence[str] | str = (),
     warm_start: bool = True,
     prices: bool = True,
     raise_on_violation: bool = True,
@@ -47,12 +52,12 @@ def optimize(
     extra_functionality: ExtraFunctionality | None = None,
     **kwargs: Any,
 ) -> Result:
-    """Solve a network with its AIDC jobs, and write schedule, prices and status into it.
+    """Solve a network with its AIDC jobs and fleets, and write schedules, calls, prices and status into it.
 
     Parameters
     ----------
     n
-        Network with sites (without any, this is ``n.optimize`` with checks and a `Result`).
+        Network with sites or fleets (without any, this is ``n.optimize`` with checks and a `Result`).
     snapshots
         Part of ``n.snapshots`` to optimise; each job then does its whole tranche within it.
     formulation
@@ -72,7 +77,7 @@ def optimize(
         Lines whose outage must not overload any other (PyPSA's security-constrained optimisation), or ``"all"``.
         Outages that split the network cannot be secured and are listed in the result.
     extra_functionality
-        Further ``f(n, snapshots)`` of yours, called after the jobs are in the model.
+        Further ``f(n, snapshots)`` of yours, called after jobs and fleets are in the model.
     kwargs
         Passed to ``n.optimize``: ``solver_name``, ``solver_options``, ``transmission_losses``,
         ``multi_investment_periods``, ``mip_rel_gap`` and so on.
@@ -87,7 +92,8 @@ def optimize(
     InputError
         The network holds something PyPSA would solve wrongly (NaN load, negative capacity), or stale sites.
     InfeasibleError
-        No dispatch exists; the message says which job is how many GPU-hours short and what would do.
+        No dispatch exists; the message says which job is how many GPU-hours short, or which fleet too large for its
+        terms, and what would do.
     NotSolvedError
         The solver stopped without a feasible schedule. The network then holds no results.
     AuditError
@@ -97,12 +103,16 @@ def optimize(
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 36.
     """
+    exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
+    found = sites(n)
+    _check_solver(kwargs)
     check_network(n, snapshots)
     check_exclusive(n, exclusive)
-    refresh(n, snapshots=snapshots)
-    found = sites(n)
+    refresh(n, snapshots)
+    with_terms = fleets(n)
     check_sites(n, found, snapshots)
-    has_sites = bool(found)
+    check_fleets(n, with_terms, snapshots)
+    has_sites, has_aidc = bool(found), bool(found or with_terms)
     outages, skipped = secure_outages(n, branch_outages)
     switched: list[str] = []
     while True:
@@ -112,7 +122,7 @@ def optimize(
         objective, bound, source = float(n.model.objective.value), _bound(n), "LP"
         has_integers = bool([*n.model.binaries, *n.model.integers])
         if has_integers:
-            source = price(n) if prices and _decodes(n, has_sites) else "none"
+            source = price(n) if prices and _decodes(n) else "none"
         both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
         if not both:
             break
@@ -120,7 +130,7 @@ def optimize(
         switched += both
     if source == "none":
         n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
-    report = audit(n, exclusive=tuple(exclusive)) if has_sites else None
+    report = audit(n, exclusive=tuple(exclusive)) if has_aidc else None
     if report is not None and raise_on_violation and not report.passed:
         clear_results(n)
         report.raise_if_violated()
@@ -137,10 +147,28 @@ def optimize(
         solve_seconds=solve.ended - solve.built,
         prices=source,
         skipped_outages=skipped,
+        exclusive=tuple(switched),
         audit=report,
     )
     store_result(n, result)
     return result
+
+
+def _check_solver(options: Mapping[str, Any]) -> None:
+    """Refuse a solver that is not there, and options that HiGHS does not know and would pass over."""
+    solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
+    faults = Faults("aidc.optimize")
+    faults.require(solver in linopy.available_solvers, "solver_name", solver, f"one of {linopy.available_solvers}")
+    if solver == "highs":
+        known = {
+            name
+            for call in (pypsa.Network().optimize.__call__, linopy.Model.solve)
+            for name in signature(call).parameters
+        }
+        for option in sorted({*options, *(options.get("solver_options") or {})} - known):
+            there = hasattr(highspy.HighsOptions(), option)
+            faults.require(there, option, options.get(option), "an argument of n.optimize or an option of HiGHS")
+    faults.raise_any()
 
 
 @dataclass
@@ -200,11 +228,12 @@ def _bound(n: pypsa.Network) -> float:
     return float("nan") if report is None or report.dual_bound is None else float(report.dual_bound)
 
 
-def _decodes(n: pypsa.Network, has_sites: bool) -> bool:
-    if not has_sites:
-        return True
+def _decodes(n: pypsa.Network) -> bool:
     try:
-        schedule.record(n, n.model.parameters["snapshots"].to_index())
+        if fleets(n):
+            record_fleets(n)
+        if sites(n):
+            schedule.record(n, n.model.parameters["snapshots"].to_index())
     except AIDCError:
         return False
     return True

@@ -1,21 +1,40 @@
-"""What the network stores of an AIDC: versioned JSON in a plain-string column, strictly read and written."""
+"""What the network stores of an AIDC: a site and its jobs, to JSON in a plain-string column and back."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from pypsa_aidc.errors import Faults, InputError, SpecError
+from pypsa_aidc.network.index import names
+from pypsa_aidc.network.schema import dump, kind_of, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
 
 COLUMN = "aidc"
-"""Column of `n.links` (sites) and `n.generators` (jobs) that holds the JSON; empty for every other component."""
+"""Column of `n.links` (sites) and `n.generators` (jobs, fleets) that holds the JSON; empty for all else."""
 
-VERSION = 1
-_MAX_CHARACTERS = 4_000_000
-_MODE_KEYS = ("pipeline", "tensor", "data", "gpus", "flops_per_s", "it_power", "memory")
+FLEET = "fleet"
+"""Last word of the schema of a fleet load."""
+
+_MODE_KEYS = ("pipeline", "tensor", "data", "gpus", "flops_per_s", "it_power_mw", "memory_bytes")
+_RULE_KEYS = {
+    "segments": "segments",
+    "jump": "jump",
+    "waiting": "waiting",
+    "continuity": "continuity",
+    "arrival": "arrival_hours",
+    "progress": "progress",
+    "restart_hours": "restart_hours",
+    "restart_energy": "restart_energy_mwh",
+    "checkpoint_hours": "checkpoint_hours",
+    "min_run": "min_run_hours",
+    "min_wait": "min_wait_hours",
+    "mode_changes": "mode_changes",
+    "mode_change_cost": "mode_change_cost_usd",
+}
 
 
 @dataclass(frozen=True)
@@ -52,25 +71,24 @@ class JobSpec:
 def dump_site(spec: SiteSpec) -> str:
     """Write a site as one line of JSON."""
     series = {key: list(value) for key, value in spec.series.items()}
-    return _dump("site", {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series})
+    return dump("site", {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series})
 
 
 def dump_job(spec: JobSpec) -> str:
     """Write a job as one line of JSON."""
     load = spec.load
-    rules = asdict(load.rules)
+    rules = {key: getattr(load.rules, name) for name, key in _RULE_KEYS.items()}
     rules["segments"] = load.rules.segments if isinstance(load.rules.segments, int) else list(load.rules.segments)
-    modes = [_dump_mode(mode) for mode in load.modes]
-    return _dump(
+    return dump(
         "training",
         {
             "site": spec.site,
             "job": load.name,
-            "work": load.work,
-            "deadline": load.deadline,
+            "work_flops": load.work,
+            "deadline_hours": load.deadline,
             "description": load.description,
             "rules": rules,
-            "modes": modes,
+            "modes": [_dump_mode(mode) for mode in load.modes],
             "baseline": None if load.baseline is None else _dump_mode(load.baseline),
         },
     )
@@ -83,38 +101,22 @@ def _dump_mode(mode: Mode) -> dict[str, Any]:
 
 def load_site(text: str, where: str) -> SiteSpec:
     """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
-    data, faults = _parse(text, "site", ("name", "gpus", "idle_w", "series"), where)
-    faults.require(isinstance(data["name"], str), "name", data["name"], "text")
-    faults.number("gpus", data["gpus"], at_least=1, integer=True)
-    if data["idle_w"] is not None:
-        faults.number("idle_w", data["idle_w"], at_least=0)
-    series = data["series"]
-    well_formed = isinstance(series, dict) and all(
-        isinstance(entry, list) and [type(part) for part in entry] == [str, str, int] for entry in series.values()
-    )
-    faults.require(well_formed, "series", series, "{attribute: [first, last, count]}")
-    faults.raise_any(SpecError)
-    return SiteSpec(data["name"], data["gpus"], data["idle_w"], {key: tuple(value) for key, value in series.items()})
+    data = parse(text, "site", where)
+    series = {key: (str(first), str(last), int(count)) for key, (first, last, count) in data["series"].items()}
+    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], series)
 
 
 def load_job(text: str, where: str) -> JobSpec:
     """Read a job, or raise `SpecError` naming `where` it stands and every fault."""
-    keys = ("site", "job", "work", "deadline", "description", "rules", "modes", "baseline")
-    data, faults = _parse(text, "training", keys, where)
-    for key in ("site", "job", "description"):
-        faults.require(isinstance(data[key], str), key, data[key], "text")
-    modes = _read_each(data["modes"], "modes", _mode, faults)
-    rules = _read_each([data["rules"]], "rules", _rules, faults)
-    baseline = _read_each([] if data["baseline"] is None else [data["baseline"]], "baseline", _mode, faults)
-    faults.raise_any(SpecError)
+    data = parse(text, "training", where)
     try:
         load = TrainingLoad(
             data["job"],
-            data["work"],
-            tuple(modes),
-            rules[0],
-            data["deadline"],
-            baseline[0] if baseline else None,
+            data["work_flops"],
+            tuple(_mode(entry) for entry in data["modes"]),
+            _rules(data["rules"]),
+            data["deadline_hours"],
+            None if data["baseline"] is None else _mode(data["baseline"]),
             data["description"],
         )
     except InputError as error:
@@ -122,64 +124,31 @@ def load_job(text: str, where: str) -> JobSpec:
     return JobSpec(data["site"], load)
 
 
-def _dump(kind: str, content: Mapping[str, Any]) -> str:
-    return json.dumps({"schema": f"pypsa_aidc/{kind}", "version": VERSION, **content}, allow_nan=False)
+def _mode(entry: Mapping[str, Any]) -> Mode:
+    pipeline, tensor, data, gpus, flops_per_s, it_power, memory = (entry[key] for key in _MODE_KEYS)
+    return Mode((int(pipeline), int(tensor), int(data)), int(gpus), flops_per_s, it_power, memory)
 
 
-def _parse(text: str, kind: str, keys: tuple[str, ...], where: str) -> tuple[dict[str, Any], Faults]:
-    faults = Faults(where)
-    if len(text) > _MAX_CHARACTERS:
-        faults.add("specification", f"{len(text)} characters", f"at most {_MAX_CHARACTERS}")
-        faults.raise_any(SpecError)
-    try:
-        data = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        faults.add("specification", text[:60], f"JSON ({error})", "Add the site again with aidc.add.")
-        raise SpecError(where, tuple(faults)) from error
-    schema = data.get("schema") if isinstance(data, dict) else None
-    faults.require(schema == f"pypsa_aidc/{kind}", "schema", schema, f"'pypsa_aidc/{kind}'")
+def _rules(entry: Mapping[str, Any]) -> Rules:
+    fields = {name: entry[key] for name, key in _RULE_KEYS.items()}
+    # JSON knows one kind of number: 4.0 is a whole one in the schema, and has to be one in Python.
+    whole = {name: int(fields[name]) for name in ("segments", "progress", "jump") if isinstance(fields[name], float)}
+    return Rules(**{**fields, **whole})
+
+
+def stored(static: pd.DataFrame) -> list[tuple[str, str]]:
+    """Name and JSON of the components that hold one, each once also where there are scenarios."""
+    if COLUMN not in static.columns:
+        return []
+    texts = static[COLUMN].fillna("").astype(str)
+    unique = texts[texts != ""].groupby(names(texts[texts != ""].index), sort=False)
+    faults = Faults("AIDCs of the network")
+    for name, group in unique:
+        faults.require(group.nunique() == 1, str(name), "different specifications", "one for all scenarios")
     faults.raise_any(SpecError)
-    version = data.get("version")
-    newer = isinstance(version, int) and version > VERSION
-    remedy = "It was written by a newer pypsa_aidc: upgrade." if newer else "Add the site again with aidc.add."
-    faults.require(version == VERSION and not isinstance(version, bool), "version", version, str(VERSION), remedy)
-    faults.raise_any(SpecError)
-    for key in sorted(set(keys) - set(data)):
-        faults.add(key, "nothing", "a value", "Add the site again with aidc.add.")
-    for key in sorted(set(data) - set(keys) - {"schema", "version"}):
-        faults.add(key, data[key], "no such key")
-    faults.raise_any(SpecError)
-    return data, faults
+    return [(str(name), str(group.iloc[0])) for name, group in unique]
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _read_each(entries: Any, key: str, read: Callable[[Any], Any], faults: Faults) -> list[Any]:
-    results: list[Any] = []
-    if not isinstance(entries, list):
-        faults.add(key, entries, "a list")
-        return results
-    for position, entry in enumerate(entries):
-        try:
-            results.append(read(entry))
-        except InputError as error:
-            for fault in error.faults:
-                faults.add(f"{key}[{position}].{fault.where}", fault.given, fault.expected, fault.remedy)
-        except (TypeError, KeyError, AttributeError) as error:
-            faults.add(f"{key}[{position}]", entry, f"an object with the keys of this version ({error})")
-    return results
-
-
-def _mode(entry: dict[str, Any]) -> Mode:
-    values = dict(entry)
-    size = tuple(values.pop(key) for key in _MODE_KEYS[:3])
-    return Mode(size, **values)
-
-
-def _rules(entry: dict[str, Any]) -> Rules:
-    missing = {f.name for f in fields(Rules)} - set(entry)
-    if missing:
-        raise KeyError(", ".join(sorted(missing)))
-    return Rules(**entry)
+def is_fleet(text: str) -> bool:
+    """Whether a specification is that of a fleet, well-formed or not; all others of a Generator are jobs."""
+    return kind_of(text) == FLEET

@@ -23,7 +23,7 @@ def weighted_sum(
     Parameters
     ----------
     variable
-        One-dimensional.
+        Of any shape; entries count through it, the last dimension fastest.
     entry, row, weight
         One triple for each term, in any order.
     coords
@@ -42,7 +42,7 @@ def weighted_sum(
     width = int(counts.max(initial=1))
     labels = np.full((rows, width), -1, dtype=variable.labels.dtype)
     weights = np.full((rows, width), np.nan)
-    labels[row[order], column] = variable.labels.values[entry[order]]
+    labels[row[order], column] = variable.labels.values.ravel()[entry[order]]
     weights[row[order], column] = weight[order]
     dims = (*coords, "_term")
     data = xr.Dataset(
@@ -53,6 +53,22 @@ def weighted_sum(
         coords=_coordinates(coords),
     )
     return linopy.LinearExpression(data, variable.model)
+
+
+def previous(variable: linopy.Variable, first: NDArray[np.bool_]) -> linopy.LinearExpression:
+    """Shift a variable over (snapshot, name) by one snapshot.
+
+    Parameters
+    ----------
+    variable
+        Over snapshots and names, in this order.
+    first
+        Snapshots before which there is none, shape (snapshots,); the result is 0 there.
+    """
+    count = variable.sizes["name"]
+    later = (np.flatnonzero(~first)[:, None] * count + np.arange(count)).ravel()
+    coords = {"snapshot": variable.indexes["snapshot"], "name": variable.indexes["name"]}
+    return weighted_sum(variable, later - count, later, np.ones(len(later)), coords)
 
 
 def _coordinates(coords: Mapping[str, pd.Index]) -> xr.Coordinates:

@@ -49,11 +49,12 @@ class GPU:
 
     def __post_init__(self) -> None:
         faults = Faults(f"GPU {self.name!r}")
-        faults.require(bool(self.peak_flops), "peak_flops", self.peak_flops, "at least one precision")
-        for precision, rate in self.peak_flops.items():
+        rates = self.peak_flops if isinstance(self.peak_flops, Mapping) else {}
+        faults.require(bool(rates), "peak_flops", self.peak_flops, "FLOP/s by precision, e.g. {'bf16': 312e12}")
+        for precision, rate in rates.items():
             faults.number(f"peak_flops[{precision!r}]", rate, at_least=1e9, remedy="Give FLOP/s: 312e12, not 312.")
         faults.number("memory", self.memory, at_least=1e8, remedy="Give bytes: 80e9, not 80.")
-        faults.number("train_w", self.train_w, above=0)
+        faults.number("train_w", self.train_w, at_least=10, remedy="Give W: 700, not 0.7.")
         faults.number("idle_w", self.idle_w, at_least=0)
         if not len(faults):
             faults.require(self.idle_w <= self.train_w, "idle_w", self.idle_w, f"at most train_w = {self.train_w:g} W")

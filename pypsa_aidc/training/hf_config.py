@@ -43,15 +43,18 @@ _EXPERT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num
 
 def fields(config: Mapping[str, object], name: str) -> dict[str, Any]:
     """Translate a parsed `config.json` into the shape of a `Transformer`, or raise `InputError` with every fault."""
+    given = Faults(f"Hugging Face config {name!r}")
+    given.kind("config", config, Mapping, "the parsed file", "json.loads(Path('config.json').read_text()).")
+    given.raise_any()
     nested = config.get("text_config")
     if isinstance(nested, Mapping):
         config = nested
-    model_type = str(config.get("model_type", ""))
+    model_type = str(config.get("model_type") or "")
     faults = Faults(f"Hugging Face config {name or config.get('_name_or_path') or model_type!r}")
     for key in _EXPERT_KEYS:
         experts = config.get(key)
         faults.require(
-            not isinstance(experts, int) or experts <= 1,
+            experts in (None, 0, 1, "0", "1"),
             key,
             experts,
             "a dense decoder, without experts",
@@ -74,6 +77,13 @@ def fields(config: Mapping[str, object], name: str) -> dict[str, Any]:
             f"one of {', '.join(sorted(_GATED_TYPES | _PLAIN_TYPES))}",
             "Build Transformer(...) by hand: whether the feed-forward block is gated is not in the file.",
         )
+    faults.require(
+        not gated or "ffn" in shape,
+        " or ".join(_KEYS["ffn"]),
+        None,
+        "a whole number of at least 1",
+        f"The width of the gated feed-forward block of {model_type!r} has no default.",
+    )
     faults.raise_any()
     shape.setdefault("ffn", 4 * shape["hidden"])
     tied = bool(config.get("tie_word_embeddings", model_type in _TIED_BY_DEFAULT))

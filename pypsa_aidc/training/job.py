@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.plain import settle
 from pypsa_aidc.training.transformer import Transformer
 
 CHI_WITHOUT_RECOMPUTATION = 72.0
@@ -70,6 +71,8 @@ class Job:
 
     def __post_init__(self) -> None:
         faults = Faults(f"Job {self.name!r}")
+        faults.kind("name", self.name, str, "text")
+        faults.kind("model", self.model, Transformer, "a Transformer", "E.g. Transformer.preset('LLaMA-13B').")
         faults.number("tokens", self.tokens, at_least=1)
         faults.number("batch", self.batch, at_least=1, integer=True)
         faults.number("sequence", self.sequence, at_least=1, integer=True)
@@ -81,6 +84,7 @@ class Job:
         faults.number("chi_f", self.chi_f, above=0, remedy="72 without, 96 with full recomputation.")
         faults.require(self.flops in ("architecture", "eq5"), "flops", self.flops, "'architecture' or 'eq5'")
         faults.raise_any()
+        settle(self, whole=("batch", "sequence"), real=("tokens", "tranche_ratio", "deadline", "chi_f"))
 
     @property
     def iteration_flops(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.plain import settle
 from pypsa_aidc.training.job import Job
 from pypsa_aidc.training.mode_table import Mode, ModeTable, Size
 from pypsa_aidc.training.rules import Rules
@@ -57,15 +58,24 @@ class TrainingLoad:
 
     def __post_init__(self) -> None:
         faults = Faults(f"TrainingLoad {self.name!r}")
+        faults.kind("name", self.name, str, "text")
         faults.number("work", self.work, above=0)
-        faults.require(len(self.modes) > 0, "modes", self.modes, "at least one mode")
-        sizes = [mode.size for mode in self.modes]
+        faults.kind("rules", self.rules, Rules, "Rules")
+        faults.kind("baseline", self.baseline, (Mode, type(None)), "a Mode, or None")
+        faults.kind("description", self.description, str, "text")
+        modes = tuple(self.modes) if isinstance(self.modes, Iterable) else ()
+        faults.require(len(modes) > 0, "modes", self.modes, "at least one mode")
+        for mode in modes:
+            faults.kind("modes", mode, Mode, "a Mode")
+        sizes = [mode.size for mode in modes if isinstance(mode, Mode)]
         for size in sorted({size for size in sizes if sizes.count(size) > 1}):
             faults.add("modes", size, "each (pipeline, tensor, data) once")
         if self.deadline is not None:
-            faults.number("deadline", self.deadline, above=self.rules.arrival)
+            arrival = self.rules.arrival if isinstance(self.rules, Rules) else 0.0
+            faults.number("deadline", self.deadline, above=arrival)
         faults.raise_any()
-        object.__setattr__(self, "modes", tuple(sorted(self.modes, key=lambda mode: (mode.gpus, mode.size))))
+        object.__setattr__(self, "modes", tuple(sorted(modes, key=lambda mode: (mode.gpus, mode.size))))
+        settle(self, real=("work", "deadline"))
 
     @classmethod
     def of(
@@ -96,8 +106,15 @@ class TrainingLoad:
         InputError
             No mode is left, with the number of candidates rejected for each reason; or both `rules` and `options`.
         """
-        faults = Faults(f"TrainingLoad of job {job.name!r}")
+        faults = Faults(f"TrainingLoad of job {getattr(job, 'name', job)!r}")
         faults.require(rules is None or not options, "rules", rules, "rules or their single fields, not both")
+        known_job = faults.kind("job", job, Job, "a Job", "TrainingLoad(...) itself takes the work in FLOPs.")
+        known_modes = faults.kind("modes", modes, Iterable, "a ModeTable or Modes", "See generate_modes.")
+        if not (known_job and known_modes):
+            faults.raise_any()
+        if isinstance(modes, ModeTable):
+            remedy = "Memory and FLOP/s of modes belong to one job."
+            faults.require(modes.job == job.name, "modes", f"modes of job {modes.job!r}", f"of {job.name!r}", remedy)
         usable = tuple(modes)
         if not usable:
             frame = modes.frame if isinstance(modes, ModeTable) else None
@@ -166,8 +183,9 @@ class TrainingLoad:
 
 
 def _of_size(job: str, modes: Iterable[Mode], size: Size) -> Mode:
-    by_size: dict[tuple[int, ...], Mode] = {mode.size: mode for mode in modes}
+    by_size: dict[object, Mode] = {mode.size: mode for mode in modes}
+    size = tuple(size) if isinstance(size, list) else size
     faults = Faults(f"TrainingLoad {job!r}")
-    faults.require(tuple(size) in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
+    faults.require(size in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
     faults.raise_any()
-    return by_size[tuple(size)]
+    return by_size[size]

@@ -92,7 +92,10 @@ class MemoryModel:
         faults.number("recomputation_ratio", self.recomputation_ratio, at_least=0, at_most=1)
         faults.number("micro_batch", self.micro_batch, at_least=1, integer=True)
         faults.number("chunks", self.chunks, at_least=1, integer=True)
-        faults.require(self.zero_stage in (0, 1, 2, 3), "zero_stage", self.zero_stage, "0, 1, 2 or 3")
+        for field in ("embeddings_in_states", "sequence_parallel"):
+            faults.flag(field, getattr(self, field))
+        known = self.zero_stage in (0, 1, 2, 3) and not isinstance(self.zero_stage, bool)
+        faults.require(known, "zero_stage", self.zero_stage, "0, 1, 2 or 3")
         faults.require(
             self.recomputation in ("none", "selective", "full"),
             "recomputation",
@@ -100,7 +103,7 @@ class MemoryModel:
             "'none', 'selective' or 'full'",
         )
         faults.require(
-            self.schedule in _LIVE_SEQUENCES, "schedule", self.schedule, f"one of {', '.join(_LIVE_SEQUENCES)}"
+            self.schedule in tuple(_LIVE_SEQUENCES), "schedule", self.schedule, f"one of {', '.join(_LIVE_SEQUENCES)}"
         )
         faults.raise_any()
 

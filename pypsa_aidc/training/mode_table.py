@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.plain import settle
 from pypsa_aidc.units import GB
 
 if TYPE_CHECKING:
@@ -47,15 +49,21 @@ class Mode:
 
     def __post_init__(self) -> None:
         faults = Faults(f"Mode {self.size}")
-        faults.require(len(self.size) == 3, "size", self.size, "(pipeline, tensor, data)")
-        for size in self.size:
+        three = isinstance(self.size, tuple | list) and len(self.size) == 3
+        faults.require(three, "size", self.size, "(pipeline, tensor, data)")
+        for size in self.size if three else ():
             faults.number("size", size, at_least=1, integer=True)
         faults.number("gpus", self.gpus, at_least=1, integer=True)
+        if not len(faults):
+            product = math.prod(map(int, self.size))
+            faults.require(self.gpus == product, "gpus", self.gpus, f"{product}, pipeline × tensor × data")
         faults.number("flops_per_s", self.flops_per_s, above=0)
         faults.number("it_power", self.it_power, above=0)
         if self.memory is not None:
             faults.number("memory", self.memory, above=0)
         faults.raise_any()
+        object.__setattr__(self, "size", tuple(map(int, self.size)))
+        settle(self, whole=("gpus",), real=("flops_per_s", "it_power", "memory"))
 
     @property
     def label(self) -> str:
@@ -109,8 +117,11 @@ class ModeTable:
         InputError
             The mode is not among the candidates, or is infeasible; the error gives the reason.
         """
-        row = self.frame[(self.frame[["pipeline", "tensor", "data"]] == list(size)).all(axis=1)]
         faults = Faults(f"ModeTable of job {self.job!r}")
+        three = isinstance(size, tuple | list) and len(size) == 3
+        faults.require(three, "mode", size, "(pipeline, tensor, data)")
+        faults.raise_any()
+        row = self.frame[(self.frame[["pipeline", "tensor", "data"]] == list(size)).all(axis=1)]
         faults.require(not row.empty, "mode", size, "one of the candidates", "Add its sizes to Candidates.")
         if not row.empty:
             reason = row["reason"].iloc[0]

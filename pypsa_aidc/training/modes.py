@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,10 +40,14 @@ class Candidates:
     def __post_init__(self) -> None:
         faults = Faults("Candidates")
         for name in ("pipeline", "tensor", "data"):
-            sizes = getattr(self, name)
-            faults.require(sizes is None or len(sizes) > 0, name, sizes, "at least one size")
-            for size in () if sizes is None else sizes:
+            given = getattr(self, name)
+            if given is None and name != "tensor":
+                continue
+            sizes = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
+            faults.require(len(sizes) > 0, name, given, "at least one size, as a list")
+            for size in sizes:
                 faults.number(name, size, at_least=1, integer=True)
+            object.__setattr__(self, name, sizes)
         faults.raise_any()
 
     def grid(self, job: Job) -> NDArray[np.int64]:
@@ -57,7 +61,7 @@ class Candidates:
 
 def generate_modes(
     job: Job,
-    gpu: GPU,
+    gpu: GPU | str,
     gpus: int,
     *,
     candidates: Candidates | None = None,
@@ -74,7 +78,7 @@ def generate_modes(
     job
         Descriptor.
     gpu
-        Type of GPU in the pool.
+        Type of GPU in the pool, a `GPU` or the name of a preset.
     gpus
         N_GPU, size of the pool.
     candidates
@@ -117,7 +121,11 @@ def generate_modes(
     """
     memory = MemoryModel() if memory is None else memory
     power = PowerModel() if power is None else power
-    faults = Faults(f"modes of job {job.name!r}")
+    gpu = GPU.preset(gpu) if isinstance(gpu, str) else gpu
+    faults = Faults(f"modes of job {getattr(job, 'name', job)!r}")
+    well_formed = faults.kind("job", job, Job, "a Job") & faults.kind("gpu", gpu, GPU, "a GPU or the name of a preset")
+    if not well_formed:
+        faults.raise_any()
     faults.number("gpus", gpus, at_least=1, integer=True)
     faults.require(
         memory.recomputation != "full" or job.chi_f >= CHI_FULL_RECOMPUTATION,

@@ -32,7 +32,8 @@ class PowerModel:
     def __post_init__(self) -> None:
         faults = Faults("PowerModel")
         faults.number("communication_w", self.communication_w, at_least=0)
-        for size, coefficient in self.coefficients.items():
+        mapping = faults.kind("coefficients", self.coefficients, Mapping, "κ by (pipeline, tensor, data)")
+        for size, coefficient in self.coefficients.items() if mapping else ():
             faults.number(f"coefficients[{size}]", coefficient, above=0)
         faults.raise_any()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults, InputError, UnitWarning
 from pypsa_aidc.training.job import Job
 from pypsa_aidc.training.mode_table import ModeTable
 from pypsa_aidc.training.modes import mark_dominated
@@ -15,6 +17,10 @@ from pypsa_aidc.units import W_PER_MW
 
 _SIZES = ("pipeline", "tensor", "data")
 _RATES = ("flops_per_s", "tokens_per_s")
+_PLAUSIBLE_W = (20.0, 10_000.0)
+"""Power for each GPU of a mode, hosts and network included, beyond which another unit is more likely."""
+_PLAUSIBLE_FLOPS = (1e11, 1e17)
+"""The same for the FLOP/s of a GPU in training."""
 
 
 def read_profile(
@@ -46,6 +52,11 @@ def read_profile(
         Missing or unknown columns, rows with a size that is not whole and positive, with a rate or power that is
         not, or the same sizes twice; all of them at once, by row.
 
+    Warns
+    -----
+    UnitWarning
+        Power or rate for each GPU is far from what any GPU does.
+
     References
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Eqs. 13, 17 and 20: "obtained from cluster profiling records".
@@ -60,7 +71,12 @@ def read_profile(
     [128, 256]
     """
     name = "profile" if isinstance(source, pd.DataFrame) else str(source)
-    faults = Faults(f"{name} of job {job.name!r}")
+    faults = Faults(f"{name} of job {getattr(job, 'name', job)!r}")
+    faults.kind("source", source, (str, Path, pd.DataFrame), "a CSV file or a frame")
+    faults.kind("job", job, Job, "a Job")
+    if gpus is not None:
+        faults.number("gpus", gpus, at_least=1, integer=True)
+    faults.raise_any()
     table = source if isinstance(source, pd.DataFrame) else _read(Path(source), faults)
     _check_columns(table, faults)
     faults.raise_any()
@@ -77,18 +93,40 @@ def read_profile(
     for row in np.flatnonzero(numbers.duplicated(list(_SIZES))):
         faults.add(f"row {row + 1}", tuple(table[list(_SIZES)].iloc[row]), "each (pipeline, tensor, data) once")
     faults.raise_any()
-    return ModeTable(job.name, mark_dominated(_frame(numbers, rate, job, gpus), prune))
+    frame = _frame(numbers, rate, job, gpus)
+    _warn_about_units(frame, name)
+    return ModeTable(job.name, mark_dominated(frame, prune))
+
+
+def _warn_about_units(frame: pd.DataFrame, name: str) -> None:
+    for column, unit, per_unit, (low, high) in (
+        ("it_power", "W", W_PER_MW, _PLAUSIBLE_W),
+        ("flops_per_s", "FLOP/s", 1.0, _PLAUSIBLE_FLOPS),
+    ):
+        each = frame[column] * per_unit / frame["gpus"]
+        odd = each[(each < low) | (each > high)]
+        if len(odd):
+            text = f"row {odd.index[0] + 1} and {len(odd) - 1} more give {odd.iloc[0]:.3g} {unit} for each GPU"
+            warnings.warn(f"{name}: {text}. Is it in another unit? Give {unit}.", UnitWarning, stacklevel=3)
 
 
 def _read(path: Path, faults: Faults) -> pd.DataFrame:
     try:
-        return pd.read_csv(path)
-    except (OSError, ValueError) as error:
+        with path.open(encoding="utf-8", newline="") as file:
+            header, *lines = [[cell.strip() for cell in line] for line in csv.reader(file) if line] or [[]]
+    except (OSError, ValueError, csv.Error) as error:
         faults.add("file", str(path), f"a readable CSV file ({error})")
         raise InputError(faults.subject, tuple(faults)) from error
+    for row, line in enumerate(lines, start=1):
+        # pandas would take the first cells of a longer row for an index, and shift the rest.
+        faults.require(len(line) == len(header), f"row {row}", f"{len(line)} cells", f"{len(header)}, as the header")
+    faults.raise_any()
+    return pd.DataFrame(lines, columns=header)
 
 
 def _check_columns(table: pd.DataFrame, faults: Faults) -> None:
+    repeated = table.columns[table.columns.duplicated()]
+    faults.require(not len(repeated), "columns", list(table), "each column once")
     for column in (*_SIZES, "power_w"):
         faults.require(
             column in table, column, "no such column", "a column", f"There are: {', '.join(map(str, table))}."

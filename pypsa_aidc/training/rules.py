@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Real
+from typing import Any, Literal
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.plain import settle
 
 ModeChanges = Literal["free", "after_wait", "never"]
 
@@ -77,12 +79,13 @@ class Rules:
 
     def __post_init__(self) -> None:
         faults = Faults("Rules")
+        for field in ("waiting", "continuity"):
+            faults.flag(field, getattr(self, field))
         self._check_segments(faults)
         if self.jump is not None:
             faults.number("jump", self.jump, at_least=1, integer=True)
-        for field in ("arrival", "restart_hours", "restart_energy", "checkpoint_hours", "min_run", "min_wait"):
+        for field in _AMOUNTS:
             faults.number(field, getattr(self, field), at_least=0)
-        faults.number("mode_change_cost", self.mode_change_cost, at_least=0)
         choices = ("free", "after_wait", "never")
         faults.require(self.mode_changes in choices, "mode_changes", self.mode_changes, f"one of {', '.join(choices)}")
         if not self.continuity:
@@ -95,20 +98,24 @@ class Rules:
                     "Without checkpoint continuity there is nothing to restart, wait for or keep.",
                 )
         faults.raise_any()
-        if not isinstance(self.segments, int):
-            object.__setattr__(self, "segments", tuple(float(share) for share in self.segments))
+        settle(self, whole=("jump", "progress"), real=_AMOUNTS)
 
     def _check_segments(self, faults: Faults) -> None:
-        if isinstance(self.segments, int | float):
-            faults.number("segments", self.segments, at_least=1, integer=True)
+        given: Any = self.segments
+        if isinstance(given, Real):
+            faults.number("segments", given, at_least=1, integer=True)
         else:
-            faults.require(len(self.segments) > 0, "segments", self.segments, "a count or the share of each segment")
-            for share in self.segments:
+            listed = isinstance(given, Iterable) and not isinstance(given, str | bytes)
+            given = tuple(given) if listed else ()
+            faults.require(len(given) > 0, "segments", self.segments, "a count or the share of each segment")
+            for share in given:
                 faults.number("segments", share, above=0, at_most=1)
             if not len(faults):
-                total = sum(self.segments)
-                faults.require(abs(total - 1) < 1e-9, "segments", total, "shares that sum to 1")
+                faults.require(abs(sum(given) - 1) < 1e-9, "segments", sum(given), "shares that sum to 1")
         if not len(faults):
+            object.__setattr__(
+                self, "segments", int(float(given)) if isinstance(given, Real) else tuple(map(float, given))
+            )
             faults.number("progress", self.progress, at_least=0, at_most=self.count - 1, integer=True)
 
     @property
@@ -139,6 +146,15 @@ class Rules:
         )
 
 
+_AMOUNTS = (
+    "arrival",
+    "restart_hours",
+    "restart_energy",
+    "checkpoint_hours",
+    "min_run",
+    "min_wait",
+    "mode_change_cost",
+)
 _BOUND_TO_CHECKPOINTS: dict[str, object] = {
     "waiting": True,
     "restart_hours": 0.0,

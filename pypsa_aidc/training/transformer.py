@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.plain import settle
 from pypsa_aidc.training import presets
 
 _COUNT_FACTOR = 1.5
 """Given and counted parameters may differ by this factor: enough for embeddings and biases, too little for billions."""
+_SHAPE = ("layers", "hidden", "ffn", "heads", "vocabulary")
+_OPTIONAL_SHAPE = ("kv_heads", "head_dim")
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,17 @@ class Transformer:
 
     def __post_init__(self) -> None:
         faults = Faults(f"Transformer {self.name!r}")
+        faults.kind("name", self.name, str, "text")
         faults.number("parameters", self.parameters, at_least=0)
-        for field in ("layers", "hidden", "ffn", "heads", "vocabulary"):
+        for field in _SHAPE:
             faults.number(field, getattr(self, field), at_least=1, integer=True)
-        for field in ("kv_heads", "head_dim"):
+        for field in _OPTIONAL_SHAPE:
             if getattr(self, field) is not None:
                 faults.number(field, getattr(self, field), at_least=1, integer=True)
+        for field in ("gated", "tied"):
+            faults.flag(field, getattr(self, field))
         if not len(faults):
+            settle(self, whole=(*_SHAPE, *_OPTIONAL_SHAPE), real=("parameters",))
             self._check_shape(faults)
         faults.raise_any()
         if self.parameters == 0:

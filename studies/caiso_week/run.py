@@ -196,11 +196,12 @@ def _draw(config: Config, days: pd.DataFrame) -> Figure:
     panels = figure.subplots(1, len(config.scalings), sharey=True, squeeze=False)[0]
     for ax, (scaling, group) in zip(panels, days.groupby("scaling", sort=False), strict=True):
         for scenario, colour, marker in zip(SCENARIOS[1:], ("#0072B2", "#E69F00", "#009E73"), "os^", strict=True):
-            ax.plot(group["day"], group[f"{scenario} %"], marker, color=colour, label=scenario)
+            ax.plot(range(len(group)), group[f"{scenario} %"], marker, color=colour, label=scenario)
             if scenario in config.paper:
                 ax.axhline(config.paper[scenario], color=colour, linestyle=":", linewidth=1)
-        ax.set(title=f"scaled by {scaling}", ylabel="saving (%)" if ax is panels[0] else "", ylim=(0, None))
-        ax.tick_params(axis="x", rotation=45)
+        ax.set(title=f"scaled by {scaling}", ylabel="saving (%)" if ax is panels[0] else "")
+        ax.set_xticks(range(len(group)), group["day"], rotation=45)
+    panels[0].set_ylim(bottom=0)
     panels[-1].legend(title="dotted: the paper's day", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return figure
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
+from pypsa_aidc.network.site import copy_network
+from tests.conftest import ROOT
 from tests.network.tiny import QUIET, site, two_sites
 
 
@@ -37,6 +40,7 @@ def test_netcdf(solved: pypsa.Network, tmp_path: Path) -> None:
     assert read.aidc.status == solved.aidc.status
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # PyPSA leaves them to be closed
 def test_csv_folder(solved: pypsa.Network, tmp_path: Path) -> None:
     solved.export_to_csv_folder(tmp_path / "n")
     assert_same_results(pypsa.Network(tmp_path / "n"), solved)
@@ -129,3 +133,146 @@ def test_accessor_says_what_is_there() -> None:
     assert "one, two (3 jobs)" in repr(two_sites().aidc)
     with pytest.raises(aidc.NotSolvedError):
         site(two_sites(), "three").aidc.summary()
+
+
+OPERATIONS: dict[str, Callable[[pypsa.Network, Path], pypsa.Network]] = {
+    "netCDF file": lambda n, folder: through_file(n, folder / "n.nc", n.export_to_netcdf),
+    "CSV folder": lambda n, folder: through_file(n, folder / "n", n.export_to_csv_folder),
+    "HDF5 file": lambda n, folder: through_file(n, folder / "n.h5", n.export_to_hdf5),
+    "xlsx file": lambda n, folder: through_file(n, folder / "n.xlsx", n.export_to_excel),
+    "`n.copy()`": lambda n, _: n.copy(),
+    "`n.copy(snapshots=...)`": lambda n, _: n.copy(snapshots=n.snapshots[:5]),
+    "`n[buses]`": lambda n, _: n[["grid", "one IT"]],
+    "`other.merge(n)`": lambda n, _: neighbour(n).merge(n),
+    "`n.merge(other)`": lambda n, _: n.copy().merge(neighbour(n)),
+    "`n.cluster.spatial.cluster_by_busmap`": lambda n, _: clustered(n),
+}
+NEEDS = {"HDF5 file": ("tables",), "xlsx file": ("openpyxl", "python_calamine")}
+
+
+def through_file(n: pypsa.Network, path: Path, write: Callable[[Path], object]) -> pypsa.Network:
+    write(path)
+    return aidc.load(path)
+
+
+def neighbour(n: pypsa.Network) -> pypsa.Network:
+    other = pypsa.Network(snapshots=n.snapshots)
+    other.add("Bus", "other", carrier="")
+    other.add("Generator", "other", bus="other", p_nom=1.0)
+    return other
+
+
+def clustered(n: pypsa.Network) -> pypsa.Network:
+    """Merge both grid buses; a cable to a third keeps a line, without which PyPSA 1.4 cannot cluster at all."""
+    m = n.copy()
+    m.add("Bus", "sea", carrier="AC")
+    m.add("Line", "cable", bus0="far", bus1="sea", carrier="AC", x=0.1, s_nom=1.0)
+    busmap = pd.Series(m.buses.index, m.buses.index)
+    busmap[["grid", "far"]] = "region"
+    return m.cluster.spatial.cluster_by_busmap(busmap)
+
+
+def documented() -> dict[str, list[str]]:
+    """The table of docs/netcdf.md on what each operation keeps, by operation."""
+    text = (ROOT / "docs" / "netcdf.md").read_text().split("## What keeps what")[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {row[0]: row[1:5] for row in rows[2:]}
+
+
+def test_the_documented_table_names_every_operation() -> None:
+    assert list(documented()) == list(OPERATIONS)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_operation_keeps_what_the_documentation_says(
+    frozen: pypsa.Network, tmp_path: Path, operation: str
+) -> None:
+    for library in NEEDS.get(operation, ()):
+        pytest.importorskip(library, reason=f"PyPSA needs {library} for this format")
+    specs, schedule, set_points, status = documented()[operation]
+    n, sites = frozen, aidc.sites(frozen)
+    m = OPERATIONS[operation](frozen, tmp_path)
+    kept = {"kept": ["one", "two"], "those of its buses": ["one"]}[specs]
+    assert aidc.sites(m) == {name: sites[name] for name in kept}
+    jobs = [column for column in n.aidc.gpus() if column[0] in kept]
+    hours = {"kept": 8, "its part": 5}[schedule]
+    assert list(m.aidc.gpus().index) == list(n.snapshots[:hours])
+    assert list(m.aidc.gpus()) == jobs
+    np.testing.assert_array_equal(m.aidc.gpus(), n.aidc.gpus()[jobs].iloc[:hours])
+    np.testing.assert_array_equal(m.aidc.modes(), n.aidc.modes()[jobs].iloc[:hours])
+    np.testing.assert_allclose(m.aidc.progress(), n.aidc.progress()[jobs].iloc[:hours])
+    hours = {"kept": 8, "its part": 5}[set_points]
+    generators = [generator for name in kept for generator in sites[name].loads]
+    given = m.get_switchable_as_dense("Generator", "p_set")[generators]
+    np.testing.assert_allclose(given, n.generators_t.p[generators].iloc[:hours])
+    assert status == "kept"
+    assert m.aidc.status == n.aidc.status
+
+
+@pytest.fixture(scope="module")
+def frozen() -> pypsa.Network:
+    n = two_sites()
+    aidc.optimize(n, **QUIET)
+    aidc.freeze(n)
+    return copy_network(n)
+
+
+class TestDamage:
+    @pytest.mark.slow
+    def test_files_truncated_at_a_hundred_places(self, frozen: pypsa.Network, tmp_path: Path) -> None:
+        whole = aidc.export(frozen, tmp_path / "whole.nc").read_bytes()
+        rng = np.random.default_rng(7)
+        for place in (0, 1, *rng.integers(2, len(whole) - 1, 98)):
+            (tmp_path / "cut.nc").write_bytes(whole[:place])
+            with pytest.raises(aidc.InputError, match="cut.nc"):
+                aidc.load(tmp_path / "cut.nc")
+        assert (tmp_path / "whole.nc").read_bytes() == whole
+
+    def test_an_interrupted_write_leaves_the_old_file(
+        self, frozen: pypsa.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        aidc.export(frozen, tmp_path / "n.nc")
+        old = (tmp_path / "n.nc").read_bytes()
+        for failure in (OSError("no space left on device"), KeyboardInterrupt()):
+
+            def interrupted(self: pypsa.Network, path: Path, failure: BaseException = failure) -> None:
+                Path(path).write_bytes(b"half")
+                raise failure
+
+            monkeypatch.setattr(pypsa.Network, "export_to_netcdf", interrupted)
+            with pytest.raises((aidc.InputError, KeyboardInterrupt)):
+                aidc.export(frozen, tmp_path / "n.nc")
+            assert (tmp_path / "n.nc").read_bytes() == old
+            assert [path.name for path in tmp_path.iterdir()] == ["n.nc"]
+
+    def test_a_network_that_netcdf_cannot_hold(self, frozen: pypsa.Network, tmp_path: Path) -> None:
+        n = frozen.copy()
+        n.generators["owners"] = pd.Series([["a", "b"]] * len(n.generators), n.generators.index, dtype=object)
+        with pytest.raises(aidc.InputError, match="plain numbers"):
+            aidc.export(n, tmp_path / "n.nc")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("name", "named"),
+        [("n.h5", "ending in .nc"), ("folder.nc", "not a folder"), ("nowhere/n.nc", "existing folder")],
+    )
+    def test_paths_that_cannot_be_written(self, frozen: pypsa.Network, tmp_path: Path, name: str, named: str) -> None:
+        (tmp_path / "folder.nc").mkdir()
+        with pytest.raises(aidc.InputError, match=named):
+            aidc.export(frozen, tmp_path / name)
+
+    def test_files_that_are_no_networks(self, tmp_path: Path) -> None:
+        (tmp_path / "empty").mkdir()
+        for name in ("n.nc", "n.h5", "n.xlsx", "n.txt"):
+            (tmp_path / name).write_text("no network")
+        for name in ("nowhere.nc", "n.nc", "n.h5", "n.xlsx", "n.txt", "empty"):
+            with pytest.raises(aidc.InputError, match=name):
+                aidc.load(tmp_path / name)
+
+    def test_a_newer_specification_in_a_file(self, frozen: pypsa.Network, tmp_path: Path) -> None:
+        n = frozen.copy()
+        n.links["aidc"] = n.links["aidc"].str.replace('"version": 1', '"version": 7')
+        n.export_to_netcdf(tmp_path / "n.nc")
+        with pytest.raises(aidc.SpecError, match=r"n\.nc.*\n.*newer pypsa_aidc"):
+            aidc.load(tmp_path / "n.nc")

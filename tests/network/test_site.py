@@ -217,9 +217,9 @@ class TestSpecification:
     @pytest.mark.parametrize(
         ("old", "new", "named"),
         [
-            ('"work": ', '"work": -', "work"),
+            ('"work_flops": ', '"work_flops": -', "work_flops"),
             ('"segments": 4', '"segments": 0', "segments"),
-            ('"it_power": 2.0', '"it_power": "2"', "it_power"),
+            ('"it_power_mw": 2.0', '"it_power_mw": "2"', "it_power_mw"),
             ('"jump": null', '"hop": null', "rules"),
             ('"site": "dc"', '"site": "gone"', "gone"),
         ],

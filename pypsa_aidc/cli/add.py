@@ -1,0 +1,54 @@
+"""`pypsa-aidc add`: put the AIDCs of a configuration into a network file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from pypsa_aidc.cli.config import load_config
+from pypsa_aidc.cli.console import quiet_libraries
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply, SetOption, records, told_warnings
+from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.network import clear_results, export, list_sites, load
+
+
+def add_verb(
+    network: Annotated[Path, typer.Argument(help="netCDF file (or CSV folder, HDF5, xlsx) of a PyPSA network.")],
+    config: Annotated[Path, typer.Argument(help="YAML file with sites and jobs.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="netCDF file to write.")] = None,
+    settings: SetOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and write nothing.")] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Add AI data centers from a YAML file to a network. Nothing is written if anything is wrong."""
+    quiet_libraries()
+    faults = Faults("pypsa-aidc add")
+    faults.require(out is not None or dry_run, "--out", None, "a netCDF file to write", "Or give --dry-run.")
+    faults.raise_any()
+    chosen = load_config(config, settings or ())
+    n = load(network)
+    with told_warnings():
+        for site in chosen.sites:
+            try:
+                site.add_to(n, config.parent)
+            except InputError as error:
+                for fault in error.faults:
+                    faults.add(
+                        f"{config}, site {site.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy
+                    )
+    faults.raise_any()
+    # A solution without the new sites is none of this network.
+    clear_results(n)
+    jobs = list_sites(n)
+    added = pd.DataFrame(jobs[jobs.index.get_level_values("site").isin([site.name for site in chosen.sites])])
+    frame = added.reset_index().drop(columns="description")
+    if out is not None and not dry_run:
+        export(n, out, frozen=False)
+    reply = Reply(as_json, quiet)
+    reply.table(frame)
+    reply.line(f"would write {out or 'nothing'} (--dry-run)" if dry_run else f"wrote {out}")
+    reply.data({"network": str(network), "out": None if dry_run else str(out), "jobs": records(frame)})

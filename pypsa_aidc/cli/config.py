@@ -1,0 +1,294 @@
+"""The one YAML schema of the command line: sites and their jobs, as frozen dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.cli.document import read
+from pypsa_aidc.cli.typed import build
+from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.network import add
+from pypsa_aidc.training import (
+    GPU,
+    NARAYANAN_EFFICIENCY,
+    Candidates,
+    EfficiencyModel,
+    Job,
+    MemoryModel,
+    ModeTable,
+    PowerModel,
+    Rules,
+    TrainingLoad,
+    Transformer,
+    generate_modes,
+    read_profile,
+)
+
+
+@dataclass(frozen=True)
+class SeriesConfig:
+    """A series in a CSV file beside the configuration: snapshots in its first column.
+
+    Parameters
+    ----------
+    file
+        Path, relative to the configuration.
+    column
+        Name of the column.
+    """
+
+    file: str
+    column: str
+
+    def series(self, folder: Path) -> pd.Series:
+        """Read the series, its labels as dates where they are dates.
+
+        Raises
+        ------
+        InputError
+            No such file or column.
+        """
+        path = folder / self.file
+        faults = Faults(str(path))
+        try:
+            table = pd.read_csv(path, index_col=0)
+        except (OSError, ValueError) as error:
+            faults.add("file", str(path), f"a readable CSV file ({error})")
+            raise InputError(faults.subject, tuple(faults)) from error
+        faults.require(self.column in table, "column", self.column, f"one of {', '.join(map(str, table.columns))}")
+        faults.raise_any()
+        series = table[self.column]
+        if not pd.api.types.is_numeric_dtype(series.index):
+            dates = pd.to_datetime(pd.Series(series.index), errors="coerce")
+            faults.require(not dates.isna().any(), "first column", list(series.index[:2]), "dates or numbers")
+            faults.raise_any()
+            series = series.set_axis(pd.DatetimeIndex(dates))
+        return series
+
+
+ValuesConfig = float | tuple[float, ...] | SeriesConfig
+
+
+@dataclass(frozen=True)
+class JobConfig:
+    """A training job: its descriptor, where its modes come from, and its rules.
+
+    Parameters
+    ----------
+    name, tokens, batch, sequence, tranche_ratio, deadline, chi_f, flops
+        As for `Job`.
+    model
+        Name of a preset, or the dimensions of a `Transformer`.
+    modes
+        CSV file of measured modes, relative to the configuration, see `read_profile`; without, they are generated.
+    candidates, precision, memory, efficiency, communication_w, prune
+        As for `generate_modes`; not together with measured modes, except `prune`.
+    baseline
+        [pipeline, tensor, data] of the mode of fixed training.
+    rules
+        Fields of `Rules`.
+    """
+
+    name: str
+    model: str | Transformer
+    tokens: float
+    batch: int
+    sequence: int
+    tranche_ratio: float
+    deadline: float | None = None
+    chi_f: float = 72.0
+    flops: Literal["architecture", "eq5"] = "architecture"
+    modes: str | None = None
+    candidates: Candidates | None = None
+    precision: str | None = None
+    memory: MemoryModel | None = None
+    efficiency: EfficiencyModel | None = None
+    communication_w: float | None = None
+    prune: bool = True
+    baseline: tuple[int, int, int] | None = None
+    rules: Rules | None = None
+
+    def __post_init__(self) -> None:
+        faults = Faults(f"job {self.name!r}")
+        try:
+            self.job  # noqa: B018 - it checks itself
+        except InputError as error:
+            subject = "model" if error.subject.startswith("preset") else ""
+            for fault in error.faults:
+                faults.add(subject or fault.where, fault.given, fault.expected, fault.remedy)
+        for field in ("candidates", "precision", "memory", "efficiency", "communication_w"):
+            unused = self.modes is not None and getattr(self, field) is not None
+            faults.require(not unused, field, "a value", "nothing beside measured modes", "Leave out one of the two.")
+        faults.raise_any()
+
+    @cached_property
+    def job(self) -> Job:
+        """The descriptor."""
+        model = Transformer.preset(self.model) if isinstance(self.model, str) else self.model
+        return Job(
+            self.name,
+            model,
+            self.tokens,
+            self.batch,
+            self.sequence,
+            self.tranche_ratio,
+            self.deadline,
+            self.chi_f,
+            self.flops,
+        )
+
+    def table(self, gpu: GPU | None, gpus: int, folder: Path) -> ModeTable:
+        """Generate the modes for a pool, or read the measured ones."""
+        if self.modes is not None:
+            return read_profile(folder / self.modes, self.job, gpus=gpus, prune=self.prune)
+        faults = Faults(f"modes of job {self.name!r}")
+        faults.require(gpu is not None, "gpu", None, "a GPU of the site", "E.g. gpu: A100-80GB, or measured modes.")
+        faults.raise_any()
+        assert gpu is not None
+        return generate_modes(
+            self.job,
+            gpu,
+            gpus,
+            candidates=self.candidates,
+            precision=self.precision or "bf16",
+            memory=self.memory,
+            efficiency=self.efficiency or NARAYANAN_EFFICIENCY,
+            power=PowerModel(self.communication_w or 0.0),
+            prune=self.prune,
+        )
+
+
+@dataclass(frozen=True)
+class SiteConfig:
+    """An AI data center.
+
+    Parameters
+    ----------
+    name, gpus, p_nom, p_nom_extendable, capital_cost, draw_idle
+        As for `aidc.add`.
+    jobs
+        At least one.
+    bus
+        Bus of the grid connection; `modes` does without.
+    gpu
+        Name of a preset, or the fields of a `GPU`.
+    pue, base_load
+        A number, one for each snapshot, or ``{file: ..., column: ...}``.
+    """
+
+    name: str
+    gpus: int
+    jobs: tuple[JobConfig, ...]
+    bus: str | None = None
+    gpu: str | GPU | None = None
+    pue: ValuesConfig = 1.0
+    base_load: ValuesConfig = 0.0
+    p_nom: float | None = None
+    p_nom_extendable: bool = False
+    capital_cost: float = 0.0
+    draw_idle: bool = False
+
+    def __post_init__(self) -> None:
+        faults = Faults(f"site {self.name!r}")
+        faults.number("gpus", self.gpus, at_least=1, integer=True)
+        faults.require(len(self.jobs) > 0, "jobs", "an empty list", "at least one job")
+        repeated = {job.name for job in self.jobs if [other.name for other in self.jobs].count(job.name) > 1}
+        faults.require(not repeated, "jobs", ", ".join(sorted(repeated)), "each name once")
+        try:
+            self.chips  # noqa: B018 - it checks itself
+        except InputError as error:
+            for fault in error.faults:
+                faults.add("gpu", fault.given, fault.expected, fault.remedy)
+        faults.raise_any()
+
+    @cached_property
+    def chips(self) -> GPU | None:
+        """Type of the GPUs."""
+        return GPU.preset(self.gpu) if isinstance(self.gpu, str) else self.gpu
+
+    def loads(self, folder: Path) -> list[TrainingLoad]:
+        """The training loads, with their modes."""
+        return [
+            TrainingLoad.of(job.job, job.table(self.chips, self.gpus, folder), job.rules, job.baseline)
+            for job in self.jobs
+        ]
+
+    def add_to(self, n: pypsa.Network, folder: Path) -> None:
+        """Add the site to a network.
+
+        Raises
+        ------
+        InputError, InfeasibleError
+            As `aidc.add`.
+        """
+        faults = Faults(f"site {self.name!r}")
+        faults.require(self.bus is not None, "bus", None, "a bus of the network")
+        faults.raise_any()
+        assert self.bus is not None
+        add(
+            n,
+            self.name,
+            bus=self.bus,
+            gpus=self.gpus,
+            jobs=self.loads(folder),
+            gpu=self.chips,
+            pue=_values(self.pue, folder),
+            base_load=_values(self.base_load, folder),
+            p_nom=self.p_nom,
+            p_nom_extendable=self.p_nom_extendable,
+            capital_cost=self.capital_cost,
+            draw_idle=self.draw_idle,
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a configuration file says.
+
+    Parameters
+    ----------
+    sites
+        At least one.
+    """
+
+    sites: tuple[SiteConfig, ...]
+
+    def __post_init__(self) -> None:
+        faults = Faults("configuration")
+        faults.require(len(self.sites) > 0, "sites", "an empty list", "at least one site")
+        repeated = {site.name for site in self.sites if [other.name for other in self.sites].count(site.name) > 1}
+        faults.require(not repeated, "sites", ", ".join(sorted(repeated)), "each name once")
+        faults.raise_any()
+
+    def jobs(self) -> Iterator[tuple[SiteConfig, JobConfig]]:
+        """Each job with its site."""
+        return ((site, job) for site in self.sites for job in site.jobs)
+
+
+def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
+    """Read a configuration.
+
+    Parameters
+    ----------
+    path
+        YAML file.
+    settings
+        ``key=value`` each, see `document.read`.
+
+    Raises
+    ------
+    InputError
+        Everything wrong in it, all at once and by line.
+    """
+    return build(Config, read(path, settings), Faults(str(path)))
+
+
+def _values(value: ValuesConfig, folder: Path) -> float | Sequence[float] | pd.Series:
+    return value.series(folder) if isinstance(value, SeriesConfig) else value

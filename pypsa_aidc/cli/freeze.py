@@ -1,0 +1,29 @@
+"""`pypsa-aidc freeze`: a solved network for those without this package, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pypsa_aidc.cli.console import quiet_libraries
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.network import export, load
+
+
+def freeze_verb(
+    network: Annotated[Path, typer.Argument(help="File of a solved network with AIDCs.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="netCDF file to write.")],
+    thaw: Annotated[bool, typer.Option("--thaw", help="Free the jobs instead of fixing their power.")] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write decided power as p_set, so that plain PyPSA gets the same loads, objective and prices."""
+    quiet_libraries()
+    n = load(network)
+    export(n, out, frozen=not thaw)
+    sites = list(n.aidc.sites)
+    reply = Reply(as_json, quiet)
+    reply.line(f"wrote {out}: the jobs of {', '.join(sites) or 'no site'} are {'free' if thaw else 'fixed'}")
+    reply.data({"network": str(network), "out": str(out), "frozen": not thaw, "sites": sites})

@@ -1,0 +1,219 @@
+"""The verb `screen`: how much of a fleet's load fits under a regional peak cap, and what limits it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import pypsa
+import typer
+from rich import box
+from rich.table import Table
+
+from pypsa_aidc import fleet
+from pypsa_aidc.cli.console import quiet_libraries
+from pypsa_aidc.cli.fleet import Report, console
+from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.headroom import (
+    Demand,
+    DemandWarning,
+    Offsets,
+    Screen,
+    call_depths,
+    clean,
+    network_demand,
+    profiles,
+    read_demand,
+    screen,
+    screen_calls,
+)
+from pypsa_aidc.headroom.screen_plots import plot_headroom, plot_ratios
+
+BUNDLED = "miso_south"
+MARGIN, BUDGET = 0.05, 0.005
+"""The case that [2], arXiv 2609.05406, prints in its text."""
+RECOVERY = 4
+OFFSETS = {"random": "random", "day": "aligned", "week": "aligned", "all": "all"}
+STEPS = {"day": 24, "week": 168}
+
+
+def screen_verb(
+    demand: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Hourly demand: a file of EIA-930, two columns, or a PyPSA network; MISO South if left out."
+        ),
+    ] = None,
+    envelope: Annotated[Path | None, typer.Option(help="envelope.nc; the synthetic fleet if left out.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results.")] = Path("screen-results"),
+    margin: Annotated[
+        list[float] | None, typer.Option(help="Margin of the cap over peak demand; repeatable. 0, 0.02, 0.05, 0.1.")
+    ] = None,
+    budget: Annotated[
+        list[float] | None, typer.Option(help="Share of hours that may be called; repeatable. 0.25 % to 2 %.")
+    ] = None,
+    period: Annotated[str, typer.Option(help="What a budget is a share of: whole or year.")] = "whole",
+    offsets: Annotated[str, typer.Option(help="Alignments: random, day, week or all.")] = "random",
+    seed: Annotated[int | None, typer.Option(help=f"Seed of random alignments; {Offsets().seed}.")] = None,
+    region: Annotated[str | None, typer.Option(help="Region in a demand file, e.g. 8910.")] = None,
+    column: Annotated[str | None, typer.Option(help="Column of a demand file: raw, imputed, adjusted.")] = None,
+    calendar: Annotated[
+        str | None, typer.Option(help="Time zone in which days and years start; of a file, UTC.")
+    ] = None,
+    gaps: Annotated[str, typer.Option(help="Missing hours of demand: raise, interpolate or drop.")] = "raise",
+    limit: Annotated[int, typer.Option(help="Longest gap that is interpolated, h.")] = 24,
+    q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
+    tier: Annotated[float, typer.Option(help="Share of the load that the constant tier sheds, 0 … 1.")] = 0.2,
+    reliability: Annotated[float, typer.Option(help="Reliability of calls limited by K.")] = 0.95,
+    calls: Annotated[bool, typer.Option(help="Also screen calls limited by K; for whole periods.")] = True,
+    figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+) -> None:
+    """Screen a fleet's load under a regional peak cap: headroom, what limits it, figures 17 and 18.
+
+    For the bundled demand and the synthetic fleet the paper's numbers stand beside ours.
+    """
+    quiet_libraries()
+    faults = Faults("pypsa-aidc screen")
+    faults.require(offsets in OFFSETS, "--offsets", offsets, f"one of {', '.join(OFFSETS)}")
+    faults.require(seed is None or offsets == "random", "--seed", seed, "nothing: only random offsets are drawn")
+    faults.require(demand is None or demand.is_file(), "demand", str(demand), "an existing file")
+    faults.raise_any()
+    margins, budgets = sorted(margin or (0.0, 0.02, 0.05, 0.1)), sorted(budget or (0.0025, 0.005, 0.01, 0.015, 0.02))
+    drawn = Offsets().seed if seed is None else seed
+    alignments = Offsets(OFFSETS[offsets], seed=drawn, step=STEPS.get(offsets, 24))  # type: ignore[arg-type]
+    with _notes():
+        tidy = _demand(demand, {"region": region, "column": column}, calendar, gaps, limit)
+    made = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
+    shapes = profiles(made, q=q, tier=tier)
+    report = Report(out, made.synthetic)
+    console().print(str(tidy), f"\n{tidy.source}, column '{tidy.column}'", highlight=False)
+    with _notes():
+        found = screen(tidy, shapes, period=period, margin=margins, budget=budgets, offsets=alignments)  # type: ignore[arg-type]
+        case = screen(tidy, shapes, period=period, margin=MARGIN, budget=BUDGET, offsets=alignments)  # type: ignore[arg-type]
+        limited = None
+        if calls and period == "whole":
+            surface = fleet.surface(made, q=q)
+            depths = call_depths(surface, reliability, float(made.peak().mean()))
+            limited = screen_calls(
+                tidy, shapes[0], depths, margin=MARGIN, budget=BUDGET, recovery=RECOVERY, offsets=alignments
+            )
+    if calls and period != "whole":
+        console().print("note: calls limited by K are left out: they are screened over the whole period only")
+    paper = _paper() if demand is None and envelope is None else None
+    title = f"Headroom, MW: margin {100 * MARGIN:g} %, budget {100 * BUDGET:g} % of hours ({period}); {alignments}"
+    table = _headroom(case, limited, paper)
+    console().print(_shown(table, f"{title} (synthetic fleet)" if report.synthetic else title))
+    table.assign(data=_source(report)).to_csv(report.path("headroom.csv"), index=False)
+    columns = [
+        "profile",
+        "margin",
+        "budget",
+        "headroom",
+        "p5",
+        "p95",
+        "events",
+        "hours",
+        "longest",
+        "limiter",
+        "touched",
+    ]
+    found.summary()[columns].assign(data=_source(report)).to_csv(report.path("cases.csv"), index=False)
+    tidy.audit.to_csv(report.path("demand_audit.csv"), index=False)
+    found.save(report.path("screen.nc"))
+    if figures:
+        published = {} if paper is None else {str(name): float(mw) for name, mw in paper["headroom"].dropna().items()}
+        report.figure("figure_17_headroom", plot_headroom(found, BUDGET, published))
+        report.figure("figure_18_ratios", plot_ratios(found))
+    console().print(f"wrote {out}", highlight=False)
+
+
+def _source(report: Report) -> str:
+    return "synthetic fleet" if report.synthetic else "trace"
+
+
+def _demand(path: Path | None, options: dict[str, Any], calendar: str | None, gaps: str, limit: int) -> Demand:
+    """Read and clean; a network says by itself what its demand is."""
+    if path is None or path.suffix == ".nc":
+        faults = Faults("pypsa-aidc screen")
+        for name, value in options.items():
+            faults.require(value is None, f"--{name}", value, "nothing: a network has no regions or columns")
+        faults.raise_any()
+        found = network_demand(_network(path or bundled()))
+        found = found if calendar is None else replace(found, calendar=calendar)
+    else:
+        found = read_demand(path, calendar=calendar or "UTC", **options)
+    return clean(found, gaps=gaps, limit=limit)  # type: ignore[arg-type]
+
+
+def _network(path: Path) -> pypsa.Network:
+    try:
+        return pypsa.Network(path)
+    except Exception as error:
+        faults = Faults("pypsa-aidc screen")
+        faults.add("demand", str(path), f"a netCDF file of a PyPSA network ({error})")
+        faults.raise_any()
+        raise
+
+
+def bundled() -> Path:
+    """Path of the bundled network, in the installed package or in the project's folder."""
+    packaged = Path(str(files("pypsa_aidc"))) / "networks" / f"{BUNDLED}.nc"
+    return packaged if packaged.is_file() else Path(__file__).parents[2] / "networks" / f"{BUNDLED}.nc"
+
+
+def _paper() -> pd.DataFrame:
+    return pd.read_csv(str(files("pypsa_aidc.cli") / "miso_south_paper.csv"), index_col="profile")
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Print warnings as notes, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    ours = [warning for warning in caught if issubclass(warning.category, DemandWarning | UnitWarning)]
+    for text in dict.fromkeys(str(warning.message) for warning in ours):
+        console().print(f"note: {text}", style="yellow", highlight=False)
+
+
+def _headroom(case: Screen, limited: Screen | None, paper: pd.DataFrame | None) -> pd.DataFrame:
+    """One row for each representation, with the published values where there are any."""
+    parts = [case.summary(), *([] if limited is None else [limited.summary()])]
+    table = pd.concat(parts, ignore_index=True)
+    if paper is None:
+        return table
+    beside = paper.reindex(table["profile"]).reset_index(drop=True)
+    table["deviation"] = table["headroom"] / beside["headroom"] - 1
+    return table.join(beside.add_suffix("_paper"))
+
+
+def _shown(table: pd.DataFrame, title: str) -> Table:
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("", no_wrap=True)
+    for name in ("headroom", "P5–P95", "events", "hours", "longest"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("limited by", no_wrap=True)
+    for row in table.to_dict("records"):
+        counts = [_counts(row, name) for name in ("events", "hours", "longest")]
+        shown.add_row(row["profile"], f"{row['headroom']:.1f}", _span(row["p5"], row["p95"]), *counts, row["limiter"])
+        if not pd.isna(row.get("headroom_paper", float("nan"))):
+            counts = [_counts(row, name, "_paper") for name in ("events", "hours", "longest")]
+            band = _span(row["p5_paper"], row["p95_paper"])
+            deviation = f"paper, ours {100 * row['deviation']:+.2f} %"
+            shown.add_row(" \\[2]", f"{row['headroom_paper']:.0f}", band, *counts, deviation, style="dim")
+    return shown
+
+
+def _span(low: float, high: float) -> str:
+    return "" if pd.isna(low) else f"{low:.0f}–{high:.0f}"
+
+
+def _counts(row: dict[Any, Any], name: str, suffix: str = "") -> str:
+    span = _span(row[f"{name}_p5{suffix}"], row[f"{name}_p95{suffix}"])
+    return f"{row[f'{name}{suffix}']:g} ({span})" if span else ""

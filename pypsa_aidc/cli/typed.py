@@ -1,0 +1,191 @@
+"""Nodes of a document into dataclasses by their type hints, with every fault named by its line."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pypsa_aidc.cli.document import Node
+from pypsa_aidc.errors import Faults, InputError
+
+T = TypeVar("T")
+
+_WORDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false", type(None): "nothing"}
+
+
+class _BadType:
+    """What a node with faults becomes."""
+
+
+BAD = _BadType()
+
+
+def build(kind: type[T], node: Node, faults: Faults) -> T:
+    """Build a dataclass from a node.
+
+    Parameters
+    ----------
+    kind
+        A dataclass whose fields are numbers, text, truth values, sequences, mappings and dataclasses again.
+    node
+        The document.
+    faults
+        Names the file; faults are added to it and raised together.
+
+    Raises
+    ------
+    InputError
+        Unknown or missing keys, values of another type, or what the dataclasses themselves refuse; all at once.
+    """
+    result = _build(kind, node, "", faults)
+    faults.raise_any()
+    return typing.cast("T", result)
+
+
+def _build(kind: Any, node: Node, path: str, faults: Faults) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _union(get_args(kind), node, path, faults)
+    if origin is Literal:
+        return _accept(node.value in get_args(kind), node.value, kind, node, path, faults)
+    if is_dataclass(kind):
+        return _dataclass(kind, node, path, faults)
+    if origin in (tuple, Sequence, Iterable):
+        return _sequence(kind, node, path, faults)
+    if origin is Mapping:
+        return _mapping(kind, node, path, faults)
+    return _scalar(kind, node, path, faults)
+
+
+def _scalar(kind: Any, node: Node, path: str, faults: Faults) -> Any:
+    value = node.value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is str:
+        return _accept(not isinstance(value, list | dict) and node.text != "", node.text, kind, node, path, faults)
+    if kind is float:
+        return _accept(number, float(value) if number else value, kind, node, path, faults)  # type: ignore[arg-type]
+    if kind is int:
+        whole = number and float(value).is_integer()  # type: ignore[arg-type]
+        return _accept(whole, int(value) if whole else value, kind, node, path, faults)  # type: ignore[arg-type]
+    if kind is bool:
+        return _accept(isinstance(value, bool), value, kind, node, path, faults)
+    return _accept(value is None, value, kind, node, path, faults)
+
+
+def _union(kinds: Sequence[Any], node: Node, path: str, faults: Faults) -> Any:
+    """Take the first kind that fits; where one fits by its shape, its faults are the ones to tell."""
+    if node.value is None and type(None) in kinds:
+        return None
+    fitting = [kind for kind in kinds if kind is not type(None) and _has_shape(kind, node)]
+    for kind in fitting:
+        trial = Faults(faults.subject)
+        result = _build(kind, node, path, trial)
+        if not len(trial):
+            return result
+    if len(fitting) == 1:
+        return _build(fitting[0], node, path, faults)
+    given = node.text or _shape(node)
+    faults.add(node.where(path), given, " or ".join(_word(kind) for kind in kinds if kind is not type(None)))
+    return BAD
+
+
+def _has_shape(kind: Any, node: Node) -> bool:
+    origin = get_origin(kind)
+    if isinstance(node.value, dict):
+        return is_dataclass(kind) or origin is Mapping
+    if isinstance(node.value, list):
+        return origin in (tuple, Sequence, Iterable)
+    return origin is Literal or kind in _WORDS
+
+
+def _dataclass(kind: Any, node: Node, path: str, faults: Faults) -> Any:
+    if not isinstance(node.value, dict):
+        faults.add(node.where(path), node.text or _shape(node), f"a mapping with the keys of {_word(kind)}")
+        return BAD
+    hints = typing.get_type_hints(kind)
+    known = {field.name: field for field in fields(kind) if field.init}
+    for key, entry in node.value.items():
+        if key not in known:
+            close = get_close_matches(key, known, 1)
+            remedy = f"Did you mean {close[0]}?" if close else ""
+            faults.add(entry.where(_join(path, key)), "unknown key", f"one of {', '.join(known)}", remedy)
+    for name, field in known.items():
+        needed = field.default is MISSING and field.default_factory is MISSING
+        if needed and name not in node.value:
+            faults.add(node.where(_join(path, name)), "nothing", "a value")
+    before = len(faults)
+    values = {
+        name: _build(hints[name], node.value[name], _join(path, name), faults) for name in known if name in node.value
+    }
+    missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
+    if missing or len(faults) > before:
+        return BAD
+    try:
+        return kind(**values)
+    except InputError as error:
+        for fault in error.faults:
+            _place(fault.where, fault.given, fault.expected, fault.remedy, node, path, faults)
+        return BAD
+
+
+def _place(where: str, given: object, expected: str, remedy: str, node: Node, path: str, faults: Faults) -> None:
+    """Note what a dataclass refused at the line of the field that it names first."""
+    assert isinstance(node.value, dict)
+    field = where.replace("[", " ").replace(",", " ").split()[0] if where else ""
+    place = node.value[field].where(_join(path, where)) if field in node.value else node.where(_join(path, where))
+    faults.add(place, given, expected, remedy)
+
+
+def _sequence(kind: Any, node: Node, path: str, faults: Faults) -> Any:
+    if not isinstance(node.value, list):
+        faults.add(node.where(path), node.text or _shape(node), _word(kind))
+        return BAD
+    arguments = get_args(kind)
+    repeated = len(arguments) == 1 or arguments[1] is Ellipsis
+    if not repeated and len(node.value) != len(arguments):
+        faults.add(node.where(path), f"{len(node.value)} entries", f"{len(arguments)} entries")
+        return BAD
+    entries = [
+        _build(arguments[0] if repeated else arguments[position], entry, f"{path}[{position}]", faults)
+        for position, entry in enumerate(node.value)
+    ]
+    return tuple(entries)
+
+
+def _mapping(kind: Any, node: Node, path: str, faults: Faults) -> Any:
+    if not isinstance(node.value, dict):
+        faults.add(node.where(path), node.text or _shape(node), _word(kind))
+        return BAD
+    return {key: _build(get_args(kind)[1], entry, _join(path, key), faults) for key, entry in node.value.items()}
+
+
+def _accept(ok: bool, value: Any, kind: Any, node: Node, path: str, faults: Faults) -> Any:
+    if ok:
+        return value
+    faults.add(node.where(path), node.text or _shape(node), _word(kind))
+    return BAD
+
+
+def _shape(node: Node) -> str:
+    return "a list" if isinstance(node.value, list) else "a mapping" if isinstance(node.value, dict) else "nothing"
+
+
+def _word(kind: Any) -> str:
+    origin = get_origin(kind)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(_word(each) for each in get_args(kind) if each is not type(None))
+    if origin in (tuple, Sequence, Iterable):
+        return f"a list of {_word(get_args(kind)[0]).removeprefix('a ')}"
+    if origin is Mapping:
+        return "a mapping"
+    return _WORDS.get(kind) or f"a mapping ({kind.__name__})"
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

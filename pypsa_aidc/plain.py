@@ -1,0 +1,28 @@
+"""Checked fields as Python's own numbers, so that a specification is JSON and equal inputs are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def settle(record: Any, *, whole: Iterable[str] = (), real: Iterable[str] = ()) -> None:
+    """Turn fields of a frozen dataclass that were checked to be numbers, of NumPy or any kind, into int and float.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Pool:
+    ...     gpus: int
+    ...     hours: float | None
+    ...     def __post_init__(self) -> None:
+    ...         settle(self, whole=["gpus"], real=["hours"])
+    >>> Pool(8.0, None)
+    Pool(gpus=8, hours=None)
+    """
+    for fields, kind in ((whole, int), (real, float)):
+        for field in fields:
+            value = getattr(record, field)
+            if value is not None:
+                object.__setattr__(record, field, kind(value))

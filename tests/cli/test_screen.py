@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pypsa_aidc import fleet
+from pypsa_aidc.cli import main
+from pypsa_aidc.headroom import Demand, regional_network
+from tests.cli.test_dispatch import run
+
+
+@pytest.mark.slow
+def test_bundled_region_with_the_paper_beside_it(tmp_path: Path) -> None:
+    done = run("screen", "--out", "out", "--calls", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for text in ("32,436 MW", "1811.5", "1809", "1742–1865", "3 (2–4)", "synthetic", "calls limited by K", "may hide"):
+        assert text in done.stdout, text
+    table = pd.read_csv(tmp_path / "out" / "synthetic_headroom.csv", index_col="profile")
+    deviation = table["deviation"].dropna()
+    assert len(deviation) == 6
+    assert deviation.abs().max() < 0.005
+    assert table["data"].eq("synthetic fleet").all()
+    assert len(pd.read_csv(tmp_path / "out" / "synthetic_demand_audit.csv")) == 47
+    assert len(pd.read_csv(tmp_path / "out" / "synthetic_cases.csv")) == 7 * 4 * 5
+    for figure in ("figure_17_headroom", "figure_18_ratios"):
+        assert (tmp_path / "out" / f"synthetic_{figure}.png").stat().st_size > 10_000
+
+
+def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Exit code of the command, run in this process: most of its time goes into imports."""
+    monkeypatch.setattr("sys.argv", ["pypsa-aidc", "screen", *arguments])
+    with pytest.raises(SystemExit) as left, warnings.catch_warnings():
+        main()
+    return int(left.value.code or 0)
+
+
+def own_files(folder: Path) -> Demand:
+    rows = pd.DataFrame({"hour": range(48), "cluster": "c", "layer": ["floor", "eligible"] * 24, "power": 5.0})
+    fleet.envelope_from_frame(rows, source="a meter").save(folder / "envelope.nc")
+    hours = pd.date_range("2024-01-01", periods=200, freq="h")
+    demand = Demand(pd.Series([60.0 + 30 * (hour % 24) / 23 for hour in range(200)], hours), region="mine")
+    text = "\n".join(f"{hour},{mw}" for hour, mw in demand.series.items() if hour.hour != 4)
+    (folder / "demand.csv").write_text(f"utc_end,demand_mw\n{text}\n")
+    regional_network(demand).export_to_netcdf(folder / "mine.nc")
+    return demand
+
+
+def test_demand_and_fleet_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    common = ("--envelope", "envelope.nc", "--offsets", "all", "--margin", "0.05", "--budget", "0.1", "--no-calls")
+    assert called(monkeypatch, "demand.csv", *common, "--gaps", "interpolate", "--out", "out") == 0
+    shown = capsys.readouterr().out
+    assert "mine" not in shown
+    for word in ("paper", "synthetic"):
+        assert word not in shown
+    cases = pd.read_csv(tmp_path / "out" / "cases.csv").set_index("profile")
+    # A flat load: 5 % of 90 MW without relief; all of it callable, the budget of a tenth of the hours binds.
+    assert cases.at["none", "headroom"] == pytest.approx(4.5)
+    assert cases.at["full", "limiter"] == "call budget"
+    assert called(monkeypatch, "mine.nc", *common, "--no-figures", "--out", "out2") == 0
+    assert "mine" in capsys.readouterr().out
+    assert not (tmp_path / "out2" / "figure_17_headroom.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["nowhere.csv"], "an existing file"),
+        (["demand.csv"], "gaps='interpolate'"),
+        (["demand.csv", "--column", "adjusted"], "one of raw"),
+        (["--offsets", "some"], "random, day, week, all"),
+        (["--offsets", "all", "--seed", "3"], "only random offsets are drawn"),
+        (["mine.nc", "--region", "8910"], "a network has no regions"),
+        (["broken.nc"], "a netCDF file of a PyPSA network"),
+        (["mine.nc", "--envelope", "mine.nc"], "Envelope"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    named: str,
+) -> None:
+    own_files(tmp_path)
+    (tmp_path / "broken.nc").write_bytes(b"no netCDF at all")
+    monkeypatch.chdir(tmp_path)
+    assert called(monkeypatch, *arguments, "--out", "out") == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert named in told
+    assert not (tmp_path / "out").exists()

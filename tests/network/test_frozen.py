@@ -1,0 +1,222 @@
+"""Frozen files: right loads, objective and prices for those without us, everything for those with us."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pypsa
+import pytest
+
+import pypsa_aidc as aidc
+from pypsa_aidc.network.frozen import is_frozen
+from pypsa_aidc.network.site import copy_network
+from tests.network.plain import optimize_plainly
+from tests.network.tiny import HOUR, QUIET, grid, job, site, two_sites
+
+LEAN = aidc.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=30.0)
+WIDE = aidc.Mode((1, 8, 8), gpus=64, flops_per_s=1.85e15, it_power=64.0)
+
+
+def assert_same_schedule(read: pypsa.Network, n: pypsa.Network) -> None:
+    pd.testing.assert_frame_equal(read.aidc.schedule(), n.aidc.schedule(), check_dtype=False, check_index_type=False)
+    assert aidc.sites(read) == aidc.sites(n)
+
+
+def with_three_sites(n: pypsa.Network, buses: tuple[str, str, str], segments: int, scale: float = 1.0) -> pypsa.Network:
+    """Add three AIDCs, each with a job that fills a good half of the horizon in its lean mode."""
+    lean, wide = (replace(mode, it_power=scale * mode.it_power) for mode in (LEAN, WIDE))
+    for bus, share in zip(buses, (0.6, 0.7, 0.5), strict=True):
+        work = share * len(n.snapshots) * HOUR
+        load = aidc.TrainingLoad("A", work, (lean, wide), aidc.Rules(segments=segments), baseline=lean)
+        aidc.add(n, f"AIDC {bus}", bus=bus, gpus=80, pue=1.2, base_load=6.0 * scale, jobs=[load])
+    return n
+
+
+def hold_round_trip(n: pypsa.Network, folder: Path, gap: float) -> None:
+    """Solved → frozen file → a process without us → back to us: the same all along."""
+    options = {"output_flag": False, "mip_rel_gap": gap}
+    result = aidc.optimize(n, **options)
+    aidc.export(n, folder / "frozen.nc")
+    plain = optimize_plainly(folder / "frozen.nc", folder / "plain")
+    assert plain.objective == pytest.approx(n.objective, rel=1e-6)
+    prices = n.buses_t.marginal_price[plain.prices.columns]
+    np.testing.assert_allclose(plain.prices, prices, atol=1e-6, rtol=1e-6)
+    for file in (folder / "frozen.nc", plain.file):
+        read = aidc.load(file)
+        assert is_frozen(read)
+        assert_same_schedule(read, n)
+    again = aidc.optimize(read, **options)
+    assert not is_frozen(read)
+    assert again.objective == pytest.approx(result.objective, rel=max(gap, 1e-6))
+    np.testing.assert_allclose(read.generators["e_sum_min"], n.generators["e_sum_min"])
+
+
+def test_round_trip_of_a_meshed_network(shared_data: Path, tmp_path: Path) -> None:
+    """Lines, DC links, extendable capacity and a limit on emissions: all of PyPSA's own stays as it was."""
+    n = pypsa.Network(shared_data / "networks" / "ac-dc-meshed.nc")
+    hold_round_trip(with_three_sites(n, ("London", "Frankfurt", "Norway"), 5), tmp_path, 1e-9)
+
+
+@pytest.mark.slow
+def test_round_trip_of_the_german_grid(shared_data: Path, tmp_path: Path) -> None:
+    """585 buses over a day, at the buses of the study: wind, a congested line, sun."""
+    n = pypsa.Network(shared_data / "networks" / "scigrid-de.nc")
+    hold_round_trip(with_three_sites(n, ("21", "303", "64"), 12), tmp_path, 1e-5)
+
+
+def test_everything_that_draws_power_is_frozen(tmp_path: Path) -> None:
+    """Idle GPUs, a PUE and a base load that vary, two jobs: the file says all of it to plain PyPSA."""
+    n = grid()
+    chips = aidc.GPU("X", {"bf16": 1e15}, memory=80e9, train_w=5e5, idle_w=5e4)
+    options = {"gpus": 12, "gpu": chips, "draw_idle": True, "jobs": [job("A"), job("B", 2.0, 2)]}
+    site(n, pue=np.linspace(1.2, 1.3, 8), base_load=np.linspace(1.0, 0.5, 8), **options)
+    hold_round_trip(n, tmp_path, 1e-9)
+    idle = n.generators_t.p["dc idle"]
+    assert idle.max() > idle.min()
+
+
+def test_export_leaves_the_network_alone(tmp_path: Path) -> None:
+    n = two_sites()
+    aidc.optimize(n, **QUIET)
+    before = copy_network(n)
+    model = n.model
+    aidc.export(n, tmp_path / "frozen.nc")
+    assert n.model is model
+    assert n.equals(before)
+
+
+def test_a_solution_of_the_hook_is_frozen_too(tmp_path: Path) -> None:
+    n = two_sites()
+    n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    read = aidc.load(tmp_path / "frozen.nc")
+    assert_same_schedule(read, n)
+    assert is_frozen(read)
+
+
+def test_a_free_file_has_free_jobs(tmp_path: Path) -> None:
+    n = two_sites()
+    aidc.optimize(n, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    frozen = aidc.load(tmp_path / "frozen.nc")
+    aidc.export(frozen, tmp_path / "free.nc", frozen=False)
+    free = aidc.load(tmp_path / "free.nc")
+    assert not is_frozen(free)
+    assert_same_schedule(free, n)
+    free.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    assert free.objective == pytest.approx(n.objective, rel=1e-9)
+
+
+def test_the_hook_refuses_frozen_jobs_until_they_are_thawed() -> None:
+    n = two_sites()
+    aidc.optimize(n, **QUIET)
+    aidc.freeze(n)
+    frozen = copy_network(n)
+    with pytest.raises(aidc.StaleError, match="aidc.refresh"):
+        frozen.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    aidc.thaw(frozen)
+    frozen.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    assert frozen.objective == pytest.approx(n.objective, rel=1e-9)
+
+
+def test_mode_changes_cost_nothing_in_plain_pypsa(tmp_path: Path) -> None:
+    """The one difference of objectives: PyPSA has no place for it, and the convention says so."""
+    rules = {"segments": 6, "waiting": False, "mode_change_cost": 0.05}
+    n = site(grid(prices=[0.1, 0.1, 0.1, 0.1, 0.1, 9.0, 9.0, 9.0]), jobs=[job(hours=6.0, **rules)])
+    aidc.optimize(n, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
+    steps = n.aidc.schedule().sort_values("start")
+    joined = steps["start"].iloc[1:].to_numpy() - steps["end"].iloc[:-1].to_numpy() == np.timedelta64(1, "h")
+    changes = int((joined & (steps["data"].diff().iloc[1:].to_numpy() != 0)).sum())
+    assert changes > 0
+    assert plain.objective == pytest.approx(n.objective - 0.05 * changes, rel=1e-9)
+
+
+class TestModesOfPyPSA:
+    """Frozen in place and solved again plainly: what has more than one dimension of time or of chance."""
+
+    def assert_plain_optimum(self, n: pypsa.Network, **options: object) -> None:
+        aidc.optimize(n, **QUIET, **options)
+        schedule, objective, prices = n.aidc.schedule(), n.objective, n.buses_t.marginal_price.copy()
+        aidc.freeze(n)
+        frozen = copy_network(n)
+        assert frozen.optimize(output_flag=False, **options) == ("ok", "optimal")
+        assert frozen.objective == pytest.approx(objective, rel=1e-9)
+        np.testing.assert_allclose(frozen.buses_t.marginal_price[prices.columns], prices, atol=1e-6)
+        pd.testing.assert_frame_equal(frozen.aidc.schedule(), schedule)
+        aidc.thaw(frozen)
+        assert aidc.optimize(frozen, **QUIET, **options).objective == pytest.approx(objective, rel=1e-9)
+
+    def test_scenarios(self) -> None:
+        n = grid()
+        n.set_scenarios({"rising": 0.7, "falling": 0.3})
+        site(n)
+        self.assert_plain_optimum(n)
+
+    def test_investment_periods(self) -> None:
+        n = grid()
+        n.investment_periods = [2030, 2040]
+        n.investment_period_weightings["objective"] = [10.0, 1.0]
+        site(n)
+        self.assert_plain_optimum(n, multi_investment_periods=True)
+
+    def test_an_extendable_connection(self) -> None:
+        self.assert_plain_optimum(site(grid(), p_nom=1.5, p_nom_extendable=True, capital_cost=3.0))
+
+    def test_unit_commitment(self) -> None:
+        """Commitment stays a matter of integers: the objective is the same, and PyPSA itself has no prices then."""
+        n = two_sites()
+        n.generators.loc["local", ["committable", "p_min_pu", "start_up_cost"]] = [True, 0.3, 2.0]
+        aidc.optimize(n, **QUIET)
+        aidc.freeze(n)
+        frozen = copy_network(n)
+        frozen.optimize(**QUIET)
+        assert frozen.objective == pytest.approx(n.objective, rel=1e-9)
+
+
+class TestRefused:
+    def test_without_a_schedule(self, tmp_path: Path) -> None:
+        (tmp_path / "old.nc").write_bytes(b"old")
+        with pytest.raises(aidc.NotSolvedError):
+            aidc.export(two_sites(), tmp_path / "old.nc")
+        with pytest.raises(aidc.InputError, match="no AIDC"):
+            aidc.export(grid(), tmp_path / "old.nc")
+        assert (tmp_path / "old.nc").read_bytes() == b"old"
+
+    def test_with_a_schedule_of_another_solve(self, tmp_path: Path) -> None:
+        n = two_sites()
+        aidc.optimize(n, **QUIET)
+        n.optimize(output_flag=False)
+        with pytest.raises(aidc.AIDCError):
+            aidc.export(n, tmp_path / "n.nc")
+        assert not list(tmp_path.iterdir())
+
+    def test_where_a_part_of_the_snapshots_was_solved(self, tmp_path: Path) -> None:
+        n = grid(12)
+        site(n)
+        aidc.optimize(n, n.snapshots[:8], **QUIET)
+        with pytest.raises(aidc.StaleError, match=r"4 of 12 snapshots.*n.copy\(snapshots"):
+            aidc.export(n, tmp_path / "n.nc")
+        part = copy_network(n).copy(snapshots=n.snapshots[:8])
+        aidc.export(part, tmp_path / "n.nc")
+        plain = optimize_plainly(tmp_path / "n.nc", tmp_path / "plain")
+        assert plain.objective == pytest.approx(n.objective, rel=1e-9)
+
+    def test_where_binaries_keep_storage_exclusive(self, tmp_path: Path) -> None:
+        n = grid(prices=[-5.0, -5.0, -5.0, -5.0, 1.0, 1.0, 1.0, 1.0])
+        n.generators.loc["market", "p_min_pu"] = 0.2
+        n.add("Generator", "sink", bus="grid", carrier="AC", p_nom=200.0, sign=-1, marginal_cost=0.01)
+        n.add("StorageUnit", "battery", bus="grid", p_nom=2.0, max_hours=2.0, efficiency_store=0.5)
+        site(n)
+        result = aidc.optimize(n, exclusive=["battery"], **QUIET)
+        assert result.exclusive == ("battery",)
+        with pytest.raises(aidc.UnsupportedError, match="battery"):
+            aidc.export(n, tmp_path / "n.nc")
+        aidc.export(n, tmp_path / "n.nc", frozen=False)
+        assert aidc.load(tmp_path / "n.nc").aidc.status["exclusive"] == ["battery"]
+        with pytest.raises(aidc.UnsupportedError, match="battery"):
+            aidc.export(aidc.load(tmp_path / "n.nc"), tmp_path / "m.nc")
