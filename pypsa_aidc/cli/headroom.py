@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 import typer
+from matplotlib.figure import Figure
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -64,8 +65,10 @@ def headroom_verb(
     result.to_csv(out / "headroom.csv")
     result.to_netcdf(out / "headroom.nc")
     written = ["headroom.csv", "headroom.nc"]
+    figure = Figure(figsize=(8, 7), layout="constrained")
     try:
-        result.plot().figure.savefig(out / "map.png", dpi=150)
+        result.plot(figure.add_subplot())
+        figure.savefig(out / "map.png", dpi=150)
         written.append("map.png")
     except InputError as error:
         console.print(f"no map: {error}", style="dim", highlight=False, markup=False)

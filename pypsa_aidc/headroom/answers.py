@@ -191,7 +191,7 @@ def load_headroom(path: str | Path) -> BusHeadroom:
     return BusHeadroom(loaded)
 
 
-def _snapshots(values: list[object], snapshots: pd.Index) -> np.ndarray:  # type: ignore[type-arg]
+def _snapshots(values: list[object], snapshots: pd.Index) -> np.ndarray:
     """Snapshots as dates with NaT, or as text with "" where there is none."""
     if isinstance(snapshots, pd.DatetimeIndex):
         return np.array([np.datetime64("NaT") if value is None else value for value in values], "datetime64[ns]")

@@ -175,7 +175,8 @@ def injections(n: pypsa.Network) -> pd.DataFrame:
             attached = static.index[static[f"bus{port}"] != ""]
             power = n.c[component].dynamic[f"p{port}"].reindex(columns=attached, fill_value=0.0)
             total = total.sub(power.T.groupby(static.loc[attached, f"bus{port}"]).sum().T, fill_value=0.0)
-    return total[n.buses.index]
+    by_bus: pd.DataFrame = total[n.buses.index]
+    return by_bus
 
 
 @contextmanager
@@ -196,7 +197,8 @@ def branch_table(n: pypsa.Network) -> pd.DataFrame:
         component: n.c[component].static.loc[n.c[component].static["active"], ["bus0", "bus1", "s_nom"]]
         for component in BRANCHES
     }
-    return pd.concat(parts, names=["component", "name"])
+    table: pd.DataFrame = pd.concat(parts, names=["component", "name"])
+    return table
 
 
 def ratings(n: pypsa.Network) -> pd.DataFrame:
@@ -206,7 +208,8 @@ def ratings(n: pypsa.Network) -> pd.DataFrame:
         static = n.c[component].static
         active = static.index[static["active"]]
         parts[component] = n.get_switchable_as_dense(component, "s_max_pu")[active] * static.loc[active, "s_nom"]
-    return pd.concat(parts, axis=1)
+    usable: pd.DataFrame = pd.concat(parts, axis=1)
+    return usable
 
 
 def flows(n: pypsa.Network) -> pd.DataFrame:
@@ -215,7 +218,8 @@ def flows(n: pypsa.Network) -> pd.DataFrame:
     for component in BRANCHES:
         static = n.c[component].static
         parts[component] = n.c[component].dynamic["p0"].reindex(columns=static.index[static["active"]])
-    return pd.concat(parts, axis=1)
+    stored: pd.DataFrame = pd.concat(parts, axis=1)
+    return stored
 
 
 def _copy(n: pypsa.Network, snapshots: pd.Index) -> pypsa.Network:
@@ -317,8 +321,8 @@ def _check_balance(n: pypsa.Network) -> None:
         part = (sign * flow).T.groupby(table[end].to_numpy()).sum().T
         outflow = outflow.add(part, fill_value=0.0)
     missing = (injected - outflow[n.buses.index]).abs()
-    tolerance = _BALANCE_TOLERANCE * max(1.0, float(injected.abs().max(axis=None)))
-    worst = float(missing.max(axis=None))
+    tolerance = _BALANCE_TOLERANCE * max(1.0, float(injected.abs().to_numpy().max()))
+    worst = float(missing.to_numpy().max())
     if worst > tolerance:
         bus = missing.max().idxmax()
         faults = Faults("base case of headroom")

@@ -121,11 +121,13 @@ class Programme:
     def flows(self, island: Island) -> Floats:
         """Flows of an island's branches in the last solution, MW, shape (L, T)."""
         values = np.asarray(self.solver.getSolution().col_value)
-        return values[np.array([self.flow[branch] for branch in island.branches])]
+        flows: Floats = values[np.array([self.flow[branch] for branch in island.branches])]
+        return flows
 
     def duals(self) -> Floats:
         """MW of headroom for each MW of right-hand side, without sign, by row."""
-        return np.abs(np.asarray(self.solver.getSolution().row_dual))
+        values: Floats = np.abs(np.asarray(self.solver.getSolution().row_dual))
+        return values
 
     def violations(self, relaxed: Integers) -> Floats | None:
         """Least total violation of some rows that makes the programme feasible, MW, shape of `relaxed`.

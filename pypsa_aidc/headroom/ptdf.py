@@ -53,7 +53,7 @@ class Island:
     @property
     def splitting(self) -> NDArray[np.bool_]:
         """Branches whose outage splits the island, shape (L,)."""
-        return np.isnan(self.lodf).any(axis=0)
+        return np.asarray(np.isnan(self.lodf).any(axis=0))
 
     def label(self, branch: int) -> str:
         """Name of a branch for people, e.g. ``"Line 12"``."""

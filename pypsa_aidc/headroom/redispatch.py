@@ -141,7 +141,7 @@ def _answer(n: pypsa.Network, programme: Programme, emergency: float) -> Answer:
         return Answer(size, LIMITED, "balances of storage or must-run generation")
     rows.loc[rows["outage"] != "", "value"] *= emergency
     total = rows.groupby(["component", "name"], sort=False)["value"].sum()
-    component, name = total.idxmax()
+    component, name = total.index[int(total.argmax())]
     limiting = rows[(rows["component"] == component) & (rows["name"] == name)]
     row = limiting.loc[limiting["value"].idxmax()]
     value = float(total.max())

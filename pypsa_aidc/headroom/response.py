@@ -152,7 +152,8 @@ def _tangents(draw: Floats, site: Response, size: Floats, exceeded_only: bool) -
 def _sums(values: Floats, hours: int) -> Floats:
     """Sums over each window of consecutive snapshots, shape (…, T − h + 1); over all if the horizon is shorter."""
     length = min(hours, values.shape[1])
-    return np.lib.stride_tricks.sliding_window_view(values, length, axis=1).sum(axis=-1)
+    totals: Floats = np.lib.stride_tricks.sliding_window_view(values, length, axis=1).sum(axis=-1)
+    return totals
 
 
 def _profile(value: Values, snapshots: pd.Index, where: str, faults: Faults) -> Floats:

@@ -92,7 +92,8 @@ def check_slack(n: pypsa.Network, slack: Slack, faults: Faults) -> None:
 
 def _generators(n: pypsa.Network, island: Island) -> pd.Index:
     static = n.generators
-    return static.index[static["active"] & (static["sign"] > 0) & static["bus"].isin(island.buses)]
+    supplying: pd.Index = static.index[static["active"] & (static["sign"] > 0) & static["bus"].isin(island.buses)]
+    return supplying
 
 
 def _spare(n: pypsa.Network, island: Island) -> Floats:
@@ -104,7 +105,8 @@ def _spare(n: pypsa.Network, island: Island) -> Floats:
     # What a solver leaves below its tolerance is not spare power.
     spare = spare.where(spare > 1e-6, 0.0)
     by_bus = spare.T.groupby(n.generators.loc[generators, "bus"]).sum()
-    return by_bus.reindex(island.buses, fill_value=0.0).to_numpy(float)
+    at_buses: Floats = by_bus.reindex(island.buses, fill_value=0.0).to_numpy(float)
+    return at_buses
 
 
 def _nothing(island: Island, what: str) -> str:
