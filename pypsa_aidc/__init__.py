@@ -18,7 +18,7 @@ from pypsa_aidc.errors import (
     UnsupportedError,
 )
 from pypsa_aidc.fleet import Contract, Envelope, Surface, contract, envelope, load_envelope, load_surface, surface
-from pypsa_aidc.headroom import BusHeadroom, headroom, load_headroom
+from pypsa_aidc.headroom import BusHeadroom, headroom, load_headroom, training_headroom
 from pypsa_aidc.network import (
     AuditReport,
     Finding,
@@ -132,6 +132,7 @@ __all__ = [
     "sites",
     "surface",
     "thaw",
+    "training_headroom",
     "update",
     "values",
 ]

@@ -16,6 +16,7 @@ from pypsa_aidc.headroom.profile import Profile, profiles
 from pypsa_aidc.headroom.regional import network_demand, regional_network
 from pypsa_aidc.headroom.screen import Screen
 from pypsa_aidc.headroom.screening import screen
+from pypsa_aidc.headroom.training_site import training_headroom
 
 __all__ = [
     "Answer",
@@ -40,4 +41,5 @@ __all__ = [
     "regional_network",
     "screen",
     "screen_calls",
+    "training_headroom",
 ]

@@ -33,6 +33,7 @@ _COLUMNS = {
     "excess": ("MW", "overload of the element in the base case"),
     "cut_off_by": ("", "single outages that cut the bus off, separated by semicolons"),
 }
+_TRAINING = ("copies", "copies_bound", "schedule")
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,9 @@ class BusHeadroom:
     ----------
     data : xarray.Dataset
         Over `bus`: the fields of `Answer`, and place `x`, `y`; over `branch`: `bus0`, `bus1`, and the place of their
-        ends; over `bus` × `snapshot`: `draw`, the most that can be drawn (MW), where it was asked for. Attributes:
-        `method`, `contingencies`, `slack`, `emergency`, `cutoff`, `response`, `splitting`, `notes`.
+        ends; over `bus` × `snapshot`: `draw`, the most that can be drawn (MW), where it was asked for; of
+        `training_headroom` also `copies`, `copies_bound`, `schedule` and `power`. Attributes: `method`,
+        `contingencies`, `slack`, `emergency`, `cutoff`, `overloads`, `response`, `splitting`, `notes`.
     """
 
     data: xr.Dataset
@@ -142,8 +144,9 @@ class BusHeadroom:
         return self.to_frame()["headroom"]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a bus: the fields of `Answer`, without those by snapshot."""
+        """One row a bus: the fields of `Answer`, those of `training_headroom` if it is one; nothing by snapshot."""
         names = ["limiting_snapshot" if name == "snapshot" else name for name in _COLUMNS]
+        names += [name for name in _TRAINING if name in self.data]
         frame = self.data[names].to_dataframe()
         return frame.rename(columns={"limiting_snapshot": "snapshot"})
 

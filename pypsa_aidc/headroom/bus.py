@@ -126,6 +126,8 @@ def headroom(
     redispatch, ramps and energy limits of generators do not either, nor reactive power in both. On networks without
     those, headroom with redispatch is at least that without (``slack="spare"``, ``overloads="refuse"``).
 
+    A site of LLM training jobs chooses its hours: `training_headroom` says how much of it fits.
+
     References
     ----------
     [1] Wood, Wollenberg and Sheblé, Power Generation, Operation and Control (2013), Sec. 7.
