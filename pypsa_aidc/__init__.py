@@ -18,6 +18,7 @@ from pypsa_aidc.errors import (
     UnsupportedError,
 )
 from pypsa_aidc.fleet import Contract, Envelope, Surface, contract, envelope, load_envelope, load_surface, surface
+from pypsa_aidc.headroom import BusHeadroom, headroom, load_headroom, training_headroom
 from pypsa_aidc.network import (
     AuditReport,
     Finding,
@@ -74,6 +75,7 @@ __all__ = [
     "AIDCError",
     "AuditError",
     "AuditReport",
+    "BusHeadroom",
     "Candidates",
     "Contract",
     "EfficiencyModel",
@@ -115,10 +117,12 @@ __all__ = [
     "freeze",
     "from_matpower",
     "generate_modes",
+    "headroom",
     "hook",
     "list",
     "load",
     "load_envelope",
+    "load_headroom",
     "load_surface",
     "optimize",
     "prices",
@@ -130,6 +134,7 @@ __all__ = [
     "sites",
     "surface",
     "thaw",
+    "training_headroom",
     "update",
     "values",
 ]

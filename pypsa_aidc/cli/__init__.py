@@ -8,7 +8,7 @@ import warnings
 import typer
 from rich.console import Console
 
-from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, modes, report, screen, surface
+from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, report, screen, surface
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 EXIT_REFUSED = 1
@@ -31,6 +31,7 @@ app.command("fleet")(fleet.fleet_verb)
 app.command("surface")(surface.surface_verb)
 app.command("screen")(screen.screen_verb)
 app.command("report")(report.report_verb)
+app.command("headroom")(headroom.headroom_verb)
 
 
 def main() -> None:

@@ -84,7 +84,8 @@ def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
 
 def _check_numbers(n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:
     for component in n.components:
-        for attribute in (name for name in _NUMBERS if name in component.static):
+        # Columns of the user's own, as costs of carriers in PyPSA's examples, mean nothing to PyPSA.
+        for attribute in (name for name in _NUMBERS if name in component.static and name in component.defaults.index):
             static, series = component.static[attribute], component.dynamic.get(attribute, pd.DataFrame())
             missing = static.index[static.isna()].difference(series.columns, sort=False)
             for name in missing[:_SHOWN]:
@@ -101,6 +102,8 @@ def _check_buses(n: pypsa.Network, faults: Faults) -> None:
     for component in n.components:
         for end in (end for end in _BUSES if end in component.static):
             buses = component.static[end]
+            if component.name == "GlobalConstraint":
+                buses = buses[buses != ""]  # of the whole network
             for name in buses.index[~buses.isin(known)][:_SHOWN]:
                 faults.add(f"{component.name} {name!r}, {end}", buses[name], "a bus of the network")
 

@@ -1,0 +1,101 @@
+"""`pypsa-aidc headroom`: how large an AI data center may be at each bus of a network, and what limits it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import pypsa
+import typer
+from matplotlib.figure import Figure
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pypsa_aidc.cli.console import quiet_libraries
+from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.headroom import headroom
+
+_COLUMNS = {
+    "headroom": "MW",
+    "element": "limited by",
+    "outage": "with outage",
+    "snapshot": "at",
+    "shadow_value": "MW/MW",
+}
+
+
+def headroom_verb(
+    network: Annotated[Path, typer.Argument(help="netCDF file of a PyPSA network, solved or with set points.")],
+    bus: Annotated[list[str] | None, typer.Option("--bus", "-b", help="Bus, repeatable; all by default.")] = None,
+    redispatch: Annotated[bool, typer.Option(help="Dispatch anew for each bus, by linear programme.")] = False,
+    outages: Annotated[bool, typer.Option(help="Secure against every line and transformer (N-1).")] = False,
+    relief: Annotated[float | None, typer.Option(help="Share of the site that may be curtailed.", min=0.0)] = None,
+    emergency: Annotated[float, typer.Option(help="Rating after an outage over normal rating.", min=1.0)] = 1.0,
+    slack: Annotated[str, typer.Option(help="Without redispatch: spare, capacity or load.")] = "spare",
+    cutoff: Annotated[float, typer.Option(help="Without redispatch: distribution factor that counts.")] = 1e-6,
+    worsened: Annotated[
+        bool, typer.Option(help="Without redispatch: only overloads that a site worsens count.")
+    ] = False,
+    rows: Annotated[int, typer.Option(help="Rows of the table on screen, the largest first.", min=0)] = 20,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for headroom.csv, headroom.nc and map.png.")] = Path(
+        "headroom"
+    ),
+) -> None:
+    """Print the largest AIDC at each bus with what limits it; write headroom.csv, headroom.nc and a map."""
+    quiet_libraries()
+    console = Console()
+    result = headroom(
+        _open(network),
+        bus or None,
+        redispatch=redispatch,
+        contingencies="all" if outages else None,
+        relief=relief,
+        emergency=emergency,
+        slack=slack,
+        cutoff=cutoff,
+        overloads="worsened" if worsened else "refuse",
+    )
+    frame = result.to_frame()
+    console.print(_table(frame.sort_values("headroom", ascending=False, kind="stable").head(rows)))
+    console.print(repr(result), highlight=False, markup=False)
+    out.mkdir(parents=True, exist_ok=True)
+    result.to_csv(out / "headroom.csv")
+    result.to_netcdf(out / "headroom.nc")
+    written = ["headroom.csv", "headroom.nc"]
+    figure = Figure(figsize=(8, 7), layout="constrained")
+    try:
+        result.plot(figure.add_subplot())
+        figure.savefig(out / "map.png", dpi=150)
+        written.append("map.png")
+    except InputError as error:
+        console.print(f"no map: {error}", style="dim", highlight=False, markup=False)
+    for name in written:
+        console.print(f"wrote {out / name}", highlight=False)
+
+
+def _open(path: Path) -> pypsa.Network:
+    faults = Faults("pypsa-aidc headroom")
+    faults.require(path.is_file(), "network", str(path), "an existing netCDF file")
+    faults.raise_any()
+    try:
+        return pypsa.Network(path)
+    except Exception as error:
+        faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
+        raise InputError(faults.subject, tuple(faults)) from error
+
+
+def _table(frame: pd.DataFrame) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("bus", no_wrap=True)
+    for name, label in _COLUMNS.items():
+        table.add_column(label, justify="right" if name in ("headroom", "shadow_value") else "left")
+    table.add_column("status")
+    for bus, row in frame.iterrows():
+        size = "unlimited" if np.isinf(row["headroom"]) else f"{row['headroom']:.1f}"
+        moment = "" if pd.isna(row["snapshot"]) else str(row["snapshot"])
+        shadow = "-" if pd.isna(row["shadow_value"]) else f"{row['shadow_value']:.3f}"
+        table.add_row(str(bus), size, str(row["element"]), str(row["outage"]), moment, shadow, str(row["status"]))
+    return table
