@@ -63,9 +63,11 @@ def test_round_trip_of_a_meshed_network(shared_data: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_round_trip_of_the_german_grid(shared_data: Path, tmp_path: Path) -> None:
-    """585 buses over a day, at the buses of the study: wind, a congested line, sun."""
+    """585 buses over six hours, at the buses of the study (wind, a congested line, sun), and a fleet with relief."""
     n = pypsa.Network(shared_data / "networks" / "scigrid-de.nc")
-    hold_round_trip(with_three_sites(n, ("21", "303", "64"), 12), tmp_path, 1e-5)
+    n.set_snapshots(n.snapshots[:6])
+    aidc.add_fleet(n, "fleet", bus="64", p_nom=100.0, surface={1: 20.0, 2: 12.0}, peak=100.0, marginal_cost=15.0)
+    hold_round_trip(with_three_sites(n, ("21", "303", "64"), 3), tmp_path, 1e-6)
 
 
 def test_everything_that_draws_power_is_frozen(tmp_path: Path) -> None:
