@@ -72,10 +72,10 @@ def dispatch(
     base = pypsa.Network(_bundled()) if network is None else open_network(network, "pypsa-aidc dispatch")
     storages = storage if storage is not None else [*base.stores.index, *base.storage_units.index]
     chosen = scenario or list(SCENARIOS)
+    every = {name: _prepared(base, name, storages) for name in chosen}
     _make_folder(out)
     runs = []
-    for name in chosen:
-        prepared = _prepared(base, name, storages)
+    for name, prepared in every.items():
         if isinstance(prepared, Run):
             runs.append(prepared)
             continue
