@@ -240,7 +240,7 @@ def test_other_snapshots_and_names() -> None:
     constant.loads_t.p_set["town"] = 11.5
     assert aidc.optimize(constant, **QUIET).optimal
     constant.generators_t.p_max_pu["f"] = np.nan
-    with pytest.raises(aidc.InputError, match="fleet 'f', profile"):
+    with pytest.raises(aidc.InputError, match="Generator 'f', p_max_pu: given 'NaN"):
         aidc.check_network(constant)
 
 
