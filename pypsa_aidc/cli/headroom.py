@@ -14,7 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pypsa_aidc.cli.console import quiet_libraries
+from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.headroom import headroom
 
@@ -47,17 +47,19 @@ def headroom_verb(
     """Print the largest AIDC at each bus with what limits it; write headroom.csv, headroom.nc and a map."""
     quiet_libraries()
     console = Console()
-    result = headroom(
-        _open(network),
-        bus or None,
-        redispatch=redispatch,
-        contingencies="all" if outages else None,
-        relief=relief,
-        emergency=emergency,
-        slack=slack,
-        cutoff=cutoff,
-        overloads="worsened" if worsened else "refuse",
-    )
+    opened = _open(network)
+    with silenced_stdout():
+        result = headroom(
+            opened,
+            bus or None,
+            redispatch=redispatch,
+            contingencies="all" if outages else None,
+            relief=relief,
+            emergency=emergency,
+            slack=slack,
+            cutoff=cutoff,
+            overloads="worsened" if worsened else "refuse",
+        )
     frame = result.to_frame()
     console.print(_table(frame.sort_values("headroom", ascending=False, kind="stable").head(rows)))
     console.print(repr(result), highlight=False, markup=False)

@@ -232,9 +232,7 @@ def _fixed_dispatch(
             answers |= {bus: _overloaded(n, study, overload) for bus in names}
             parts.append(pd.DataFrame(0.0, index=names, columns=n.snapshots))
             continue
-        every = options.by_snapshot or bool(site.windows)
-        needed = site.load - site.relief
-        limits = draws(study.at(keep), site.load if site.windows else needed, every, options.memory)
+        limits = draws(study.at(keep), site.watched, site.needed, options.by_snapshot, options.memory)
         size, price = largest_site(limits.draw, site)
         for position, bus in enumerate(names):
             answers[bus] = _answer(n, study, limits, site, position, float(size[position]), price[position])

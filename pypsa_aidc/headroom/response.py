@@ -42,6 +42,17 @@ class Response:
         """Whether the site has no response."""
         return not bool(self.relief.any())
 
+    @property
+    def needed(self) -> Floats:
+        """Draw per MW of size that no response can spare, shape (T,)."""
+        deepest = min((hours * depth for hours, depth in self.windows), default=np.inf)
+        return np.maximum(self.load - np.minimum(self.relief, deepest), 0.0)
+
+    @property
+    def watched(self) -> Floats:
+        """Draw per MW of size up to which a limit counts: all of it where relief in common is scarce, shape (T,)."""
+        return self.load if self.windows else self.needed
+
 
 def response(
     snapshots: pd.Index,

@@ -146,7 +146,7 @@ def _schedule(
             result = optimize(one, prices=False, **solver)
     except InfeasibleError:
         unlimited = _one_bus(weightings, site)
-        unlimited.add("Generator", _FREE, bus=_BUS, carrier="AC", p_nom=connection)
+        unlimited.add("Generator", _FREE, bus=_BUS, carrier="AC", p_nom=connection, marginal_cost=1.0)
         with quiet_pypsa():
             optimize(unlimited, prices=False, **solver)  # raises if the jobs themselves are the reason, and says why
         return None

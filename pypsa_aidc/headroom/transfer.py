@@ -15,6 +15,8 @@ from pypsa_aidc.headroom.slack import Participation
 Integers = NDArray[np.int64]
 _GROUP = 64
 """Buses that are bounded together."""
+_SAMPLE = 64
+"""Snapshots of the first pass, which lowers the bounds before all are looked at."""
 NONE, GENERATION = -1, -2
 """Codes in place of a branch: nothing limits; generation does. In place of an outage, `NONE` is none."""
 OVERLOAD_TOLERANCE = 1e-6
@@ -121,7 +123,7 @@ def worst_overload(study: Study) -> Overload | None:
     return worst
 
 
-def draws(study: Study, load: Floats, every_snapshot: bool, memory: float) -> Draws:
+def draws(study: Study, load: Floats, needed: Floats, every_snapshot: bool, memory: float) -> Draws:
     """Compute the largest draw at each bus and snapshot, min over l, k of (R_l ∓ F_lk)/|a_lkb|.
 
     F_lk is the flow on branch l after outage k; a_lkb = D_lk − P_lkb what a MW drawn at bus b adds to it, with the
@@ -133,11 +135,11 @@ def draws(study: Study, load: Floats, every_snapshot: bool, memory: float) -> Dr
     ----------
     study
         The island.
-    load
-        Draw per MW of site, shape (T,).
+    load, needed
+        Draw per MW of site, and the part of it that no response can spare, shape (T,).
     every_snapshot
-        Whether all of ``draw`` is wanted, or only what limits the smallest draw/load of each bus (faster; the rest of
-        the array is then an upper bound).
+        Whether all of ``draw`` is wanted, or only what a site cannot have in full (faster). A size is at most
+        L = min_t x_t/needed_t; where x_t is at least load_t·L, the array may then hold an upper bound of x_t.
     memory
         Megabytes for the arrays of a block.
     """
@@ -146,10 +148,13 @@ def draws(study: Study, load: Floats, every_snapshot: bool, memory: float) -> Dr
     if not branches:
         return found
     per_block = max(1, int(memory * 1e6 / (8 * 12 * branches)))
-    for start in range(0, snapshots, per_block):
-        block = slice(start, min(start + per_block, snapshots))
+    blocks = [slice(start, min(start + per_block, snapshots), 1) for start in range(0, snapshots, per_block)]
+    if not every_snapshot and snapshots > _SAMPLE:
+        step = max(snapshots // _SAMPLE, snapshots // per_block + 1)
+        blocks.insert(0, slice(0, snapshots, step))
+    for block in blocks:
         for state in _states(study, block):
-            _tighten(found, study, state, block, load, every_snapshot, memory)
+            _tighten(found, study, state, block, load, needed, every_snapshot, memory)
     return found
 
 
@@ -174,11 +179,18 @@ def _states(study: Study, block: slice) -> Iterator[_State]:
 
 
 def _tighten(
-    found: Draws, study: Study, state: _State, block: slice, load: Floats, every_snapshot: bool, memory: float
+    found: Draws,
+    study: Study,
+    state: _State,
+    block: slice,
+    load: Floats,
+    needed: Floats,
+    every_snapshot: bool,
+    memory: float,
 ) -> None:
     """Lower the draws of a block by what one state of the island allows."""
-    needed = load[block]
-    size = np.divide(found.draw, load, out=np.full(found.draw.shape, np.inf), where=load > 0).min(axis=1)
+    drawn = load[block]
+    size = np.divide(found.draw, needed, out=np.full(found.draw.shape, np.inf), where=needed > 0).min(axis=1)
     highest = found.draw[:, block].max(axis=1) if every_snapshot else size
     # Buses of similar headroom together: what cannot limit the largest of them limits none.
     order = np.argsort(highest, kind="stable")
@@ -188,7 +200,7 @@ def _tighten(
         reach = found.draw[group, block].max(axis=0)
         if not every_snapshot:
             # A snapshot matters only where it can limit the whole site below what is already known.
-            whole = np.multiply(size[group].max(), needed, out=np.zeros(needed.size), where=needed > 0)
+            whole = np.multiply(size[group].max(), drawn, out=np.zeros(drawn.size), where=drawn > 0)
             reach = np.minimum(reach, whole)
         ptdf = state.ptdf[:, group]
         rising = state.slack - ptdf.min(axis=1)[:, None]
@@ -221,7 +233,7 @@ def _lower(
     allowed = np.divide(margin, size, out=np.full(size.shape, np.inf), where=size > study.cutoff)
     starts = np.flatnonzero(np.r_[True, np.diff(snapshot) > 0])
     least = np.minimum.reduceat(allowed, starts, axis=0)
-    where = snapshot[starts] + block.start
+    where = block.start + block.step * snapshot[starts]
     group, bus = np.nonzero(least < found.draw[np.ix_(buses, where)].T)
     if not group.size:
         return

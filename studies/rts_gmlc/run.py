@@ -1,7 +1,8 @@
-"""Headroom at every bus of RTS-GMLC: a year of hours, all single outages, firm and with dependable relief.
+"""Headroom at every bus of RTS-GMLC: a year of hours, single outages, firm and with dependable relief.
 
 First a DC dispatch of the year in weekly pieces that keeps a share of every rating free; then the largest AIDC at each
-bus with that dispatch, exact over 8,784 hours × 118 outages; then with redispatch on the day of the highest load.
+bus with that dispatch, exact over all hours and all single outages that the dispatch itself survives; then with
+redispatch, which makes a dispatch that survives all of them, on the day of the highest load.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pypsa
 from rich.console import Console
@@ -27,6 +29,8 @@ from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import silenced_stdout
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.headroom import BusHeadroom, headroom
+from pypsa_aidc.headroom.base_case import base_case, dispatched
+from pypsa_aidc.headroom.ptdf import base_flows, chosen_outages, islands
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,6 @@ class Config:
     cutoff: float
     reliability: float
     durations: tuple[int, ...]
-    tier: float
     redispatch_hours: int
 
     def __post_init__(self) -> None:
@@ -54,7 +57,6 @@ class Config:
         faults.number("cutoff", self.cutoff, at_least=0, at_most=1)
         faults.number("emergency", self.emergency, at_least=1)
         faults.number("reliability", self.reliability, above=0, at_most=1)
-        faults.number("tier", self.tier, at_least=0, at_most=1)
         faults.raise_any()
 
 
@@ -64,24 +66,30 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     hours = pd.date_range(config.start, periods=config.hours, freq="h", name="snapshot")
     n = rts_gmlc.network(folder, hours)
     pieces = dispatch(n, config, console)
-    surface, peak = _relief(config)
-    year, timing = _year(n, config, surface, peak)
-    day, redispatch_timing = _peak_day(n, config, surface, peak, console)
-    summary = _summary({**year, **day}, {**timing, **redispatch_timing})
-    limits = _limits(year["N-1 firm"])
+    relief = _relief(config)
+    outages = survey(n, config.emergency)
+    survived = list(outages.index[outages["hours overloaded"] == 0])
+    console.print(f"{len(survived)} of {len(outages)} outages survived at every hour", style="dim", highlight=False)
+    year = _year(n, config, survived, relief, console)
+    day = _peak_day(n, config, relief, console)
+    summary = _summary(year | day)
+    limits = _limits(year["year, N-1 firm"])
+    overloading = outages[outages["hours overloaded"] > 0].reset_index()
     for name, frame in (
         ("dispatch", pieces),
+        ("outages", overloading),
         ("buses_year", _by_bus(year)),
         ("buses_peak_day", _by_bus(day)),
         ("limits", limits),
-        ("summary", summary.drop(columns="seconds")),
+        ("summary", summary),
     ):
         study.save(frame, arguments.out, name)
+    study.show(console, overloading, "outages that the dispatch does not survive")
     study.show(console, summary, f"headroom at {len(n.buses)} buses, MW")
     study.show(console, limits.head(10), "what limits most buses over the year, with outages")
     if arguments.figures is not None:
         target = arguments.figures / "map.png"
-        year["N-1 firm"].plot().figure.savefig(target, dpi=150)
+        year["year, N-1 firm"].plot().figure.savefig(target, dpi=150)
         console.print(f"wrote {target}", highlight=False)
 
 
@@ -110,79 +118,85 @@ def _dispatch_piece(n: pypsa.Network, snapshots: pd.DatetimeIndex, config: Confi
     raise NotSolvedError(f"dispatch from {snapshots[0]}: {ended[1]}, even with whole ratings")
 
 
-def _relief(config: Config) -> tuple[fleet.Surface, float]:
-    """K of the synthetic fleet, and the peak of its facility power, MW."""
+def survey(n: pypsa.Network, emergency: float) -> pd.DataFrame:
+    """After each outage that does not split the network: hours with an overload, and the worst of it."""
+    case = base_case(n)
+    dispatched(case, n)
+    found = islands(case.network)
+    studied, _ = chosen_outages(found, "all")
+    rows = []
+    for island, outages in zip(found, studied, strict=True):
+        flow, limit = base_flows(case.network, island), emergency * island.rating
+        for outage in outages:
+            loading = np.abs(flow + np.outer(island.lodf[:, outage], flow[outage])) / limit
+            loading[outage] = 0.0
+            worst = int(loading.max(axis=1).argmax())
+            rows.append(
+                {
+                    "component": island.branches[outage][0],
+                    "name": island.branches[outage][1],
+                    "hours overloaded": int((loading > 1 + 1e-6).any(axis=0).sum()),
+                    "most loaded": island.label(worst),
+                    "share of its emergency rating": float(loading[worst].max()),
+                }
+            )
+    table = pd.DataFrame(rows).set_index(["component", "name"])
+    return table.sort_values("hours overloaded", ascending=False, kind="stable")
+
+
+def _relief(config: Config) -> dict[str, Any]:
+    """K of the synthetic fleet, and the peak of its facility power, as arguments of `headroom`."""
     envelope = fleet.envelope(fleet.synthetic().statistics)
     surface = fleet.surface(envelope, durations=config.durations, reliabilities=(config.reliability,))
-    return surface, float(envelope.peak().max())
-
-
-def _cases(
-    config: Config, surface: fleet.Surface, peak: float
-) -> dict[str, Callable[[pypsa.Network, bool, pd.Index | None], BusHeadroom]]:
-    """Cases by name, as functions of network, redispatch and snapshots."""
-    secure = {"contingencies": "all", "emergency": config.emergency}
-    calls = {"contract": surface, "peak": peak, "reliability": config.reliability}
-    options: dict[str, dict[str, object]] = {
-        "N-0 firm": {},
-        "N-1 firm": secure,
-        "N-1 K windows": {**secure, **calls},
-        f"N-1 tier {config.tier:.0%}": {**secure, "relief": config.tier},
-    }
-    # With a fixed dispatch, as planners do: what a site hardly touches, or relieves, does not count against it.
-    screening = {"overloads": "worsened", "cutoff": config.cutoff}
-
-    def case(chosen: dict[str, object]) -> Callable[[pypsa.Network, bool, pd.Index | None], BusHeadroom]:
-        return lambda n, again, snapshots: headroom(
-            n, redispatch=again, snapshots=snapshots, **chosen, **({} if again else screening)
-        )
-
-    return {name: case(chosen) for name, chosen in options.items()}
+    return {"contract": surface, "peak": float(envelope.peak().max()), "reliability": config.reliability}
 
 
 def _year(
-    n: pypsa.Network, config: Config, surface: fleet.Surface, peak: float
-) -> tuple[dict[str, BusHeadroom], dict[str, float]]:
-    found, seconds = {}, {}
-    for name, ask in _cases(config, surface, peak).items():
-        with Console(stderr=True).status(f"{name} over the year ..."):
-            start = time.perf_counter()
-            found[name] = ask(n, False, None)
-            seconds[name] = time.perf_counter() - start
-    return found, seconds
+    n: pypsa.Network, config: Config, survived: list[tuple[str, str]], relief: dict[str, Any], console: Console
+) -> dict[str, BusHeadroom]:
+    # As planners do: what a site hardly touches, or relieves, does not count against it.
+    secure = {"contingencies": survived, "emergency": config.emergency, "cutoff": config.cutoff}
+    cases = {"N-0 firm": {}, "N-0 K": relief, "N-1 firm": secure, "N-1 K": secure | relief}
+    return {f"year, {name}": _asked(n, f"year, {name}", console, options) for name, options in cases.items()}
 
 
-def _peak_day(
-    n: pypsa.Network, config: Config, surface: fleet.Surface, peak: float, console: Console
-) -> tuple[dict[str, BusHeadroom], dict[str, float]]:
+def _peak_day(n: pypsa.Network, config: Config, relief: dict[str, Any], console: Console) -> dict[str, BusHeadroom]:
     highest = n.loads_t.p_set.sum(axis=1).idxmax().normalize()
-    snapshots = n.snapshots[n.snapshots >= highest][: config.redispatch_hours]
-    found, seconds = {}, {}
-    cases = _cases(config, surface, peak)
-    for name in ("N-0 firm", "N-1 firm", "N-1 K windows"):
-        for again in (False, True):
-            label = f"{highest:%Y-%m-%d} {name}{', redispatch' if again else ''}"
-            start = time.perf_counter()
-            found[label] = cases[name](n, again, snapshots)
-            seconds[label] = time.perf_counter() - start
-            console.print(f"{label}: {seconds[label]:.0f} s", style="dim", highlight=False)
-    return found, seconds
+    day = {"snapshots": n.snapshots[n.snapshots >= highest][: config.redispatch_hours]}
+    again = day | {"redispatch": True}
+    secure = again | {"contingencies": "all", "emergency": config.emergency}
+    cases = {
+        "N-0 firm": day,
+        "N-0 firm, redispatch": again,
+        "N-1 firm, redispatch": secure,
+        "N-1 K, redispatch": secure | relief,
+    }
+    label = f"{highest:%Y-%m-%d}"
+    return {f"{label}, {name}": _asked(n, f"{label}, {name}", console, options) for name, options in cases.items()}
 
 
-def _summary(found: dict[str, BusHeadroom], seconds: dict[str, float]) -> pd.DataFrame:
+def _asked(n: pypsa.Network, label: str, console: Console, options: dict[str, Any]) -> BusHeadroom:
+    start = time.perf_counter()
+    with Console(stderr=True).status(f"{label} ..."), silenced_stdout():
+        found = headroom(n, **options)
+    console.print(f"{label}: {time.perf_counter() - start:.0f} s", style="dim", highlight=False)
+    return found
+
+
+def _summary(found: dict[str, BusHeadroom]) -> pd.DataFrame:
     rows = []
     for name, result in found.items():
-        size = result.headroom
+        size, frame = result.headroom, result.to_frame()
         rows.append(
             {
                 "case": name,
+                "outages": result.data.attrs["contingencies"],
                 "least": float(size.min()),
                 "median": float(size.median()),
                 "most": float(size.max()),
                 "buses below 1 MW": int((size < 1).sum()),
-                "cut off by one outage": int((result.to_frame()["cut_off_by"] != "").sum()),
-                "overloaded base": int((result.to_frame()["status"] == "overloaded base case").sum()),
-                "seconds": seconds[name],
+                "cut off by one outage": int((frame["cut_off_by"] != "").sum()),
+                "overloaded base": int((frame["status"] == "overloaded base case").sum()),
             }
         )
     return pd.DataFrame(rows)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pypsa
 import pytest
 
 from pypsa_aidc.errors import InputError, NotSolvedError, StaleError, UnitWarning, UnsupportedError
@@ -57,19 +58,53 @@ def test_contract_lies_between_firm_and_tier(seed: int, outages: str | None) -> 
     assert (headroom(n, contingencies=outages, relief=1.0).to_frame()["status"] == "unlimited").all()
 
 
-@pytest.mark.slow
-def test_redispatch_is_worth_something_and_outages_cost_something() -> None:
-    n = random_grid(0, rating=1.5)
+def with_redispatch(n: pypsa.Network, bus: str, outages: list[tuple[str, str]]) -> float:
+    """PyPSA's own security-constrained optimisation with a constant draw of free size as the only thing of value."""
+    m = n.copy()
+    for component in ("Generator", "StorageUnit"):
+        m.c[component].static["p_set"] = np.nan
+        m.c[component].dynamic["p_set"] = pd.DataFrame(index=m.snapshots)
+    m.add("Generator", "site", bus=bus, sign=-1, p_nom_extendable=True, p_min_pu=1.0, capital_cost=-1.0)
+    options = {"log_to_console": False, "progress": False}
+    if outages:
+        ended = m.optimize.optimize_security_constrained(branch_outages=pd.MultiIndex.from_tuples(outages), **options)
+    else:
+        ended = m.optimize(**options)
+    assert ended == ("ok", "optimal")
+    return float(m.generators.at["site", "p_nom_opt"])
+
+
+@pytest.fixture(scope="session", params=range(2))
+def stored_energy(request: pytest.FixtureRequest) -> pypsa.Network:
+    """Loops, a phase shifter and a battery that starts full and may end empty."""
+    n = random_grid(request.param, hours=4, rating=1.5)
     n.storage_units["state_of_charge_initial"] = 60.0
     n.storage_units["cyclic_state_of_charge"] = False
+    return n
+
+
+def test_redispatch_equals_the_optimisation_of_pypsa(stored_energy: pypsa.Network) -> None:
+    outages = [("Line", "0-1"), ("Line", "1-2"), ("Transformer", "pst")]
+    for chosen in ([], outages):
+        found = headroom(stored_energy, ["b2"], redispatch=True, contingencies=chosen or None).headroom
+        assert found["b2"] == pytest.approx(with_redispatch(stored_energy, "b2", chosen), rel=1e-5)
+
+
+def test_redispatch_is_worth_something_and_outages_cost_something(stored_energy: pypsa.Network) -> None:
+    """Fixed ≤ redispatch, N-1 ≤ N-0, firm ≤ contract ≤ tier of 20 %, which is at least firm/0.8; full is unlimited."""
     buses = ["b2", "b5", "b6"]
-    fixed = headroom(n, buses, contingencies="all").headroom
-    secure = headroom(n, buses, redispatch=True, contingencies="all").headroom
-    free = headroom(n, buses, redispatch=True).headroom
-    contract = headroom(n, buses, redispatch=True, contingencies="all", contract=WINDOWS).headroom
-    assert (secure >= fixed * (1 - 1e-6)).all()
-    assert (secure <= free * (1 + 1e-6)).all()
-    assert (contract >= secure * (1 - 1e-6)).all()
+    secure = {"redispatch": True, "contingencies": "all"}
+    fixed = headroom(stored_energy, buses, contingencies="all").headroom
+    free = headroom(stored_energy, buses, redispatch=True).headroom
+    firm = headroom(stored_energy, buses, **secure).headroom
+    contract = headroom(stored_energy, buses, contract=WINDOWS, **secure).headroom
+    tier = headroom(stored_energy, buses, relief=0.2, **secure).headroom
+    full = headroom(stored_energy, buses, relief=1.0, **secure)
+    for lower, higher in ((fixed, firm), (firm, free), (firm, contract), (contract, tier)):
+        assert (lower <= higher * (1 + 1e-6)).all()
+        assert (lower < higher - 1e-3).any()
+    assert (tier >= firm / 0.8 * (1 - 1e-6)).all()
+    assert (full.to_frame()["status"] == "unlimited").all()
 
 
 def test_windows_by_linear_programme() -> None:

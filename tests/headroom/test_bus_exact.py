@@ -147,6 +147,21 @@ def test_pruning_and_blocks_change_nothing(memory: float, contingencies: str | N
     assert drawn.headroom.equals(result.headroom)
 
 
+@pytest.mark.parametrize("memory", [0.05, 256.0])
+@pytest.mark.parametrize(
+    "response", [{}, {"contract": {1: 0.2, 3: 0.1, 12: 0.05}}, {"contract": {4: 0.3}, "relief": 0.25}]
+)
+def test_only_what_can_bind_is_looked_at(response: dict[str, object], memory: float) -> None:
+    """Over more hours than the first pass samples: the same sizes and limits as from the draws of every hour."""
+    n = flowing(random_grid(5, hours=150, rating=2.0))
+    load = np.random.default_rng(5).uniform(0.6, 1.0, 150)
+    options = {"contingencies": "all", "overloads": "worsened", "load": load, "memory": memory} | response
+    quick = headroom(n, **options).to_frame()
+    whole = headroom(n, by_snapshot=True, **options).to_frame()
+    assert (quick["headroom"] > 1).all()
+    pd.testing.assert_frame_equal(quick, whole)
+
+
 def test_answers_do_not_depend_on_the_buses_asked_for() -> None:
     n = random_grid(5)
     whole = headroom(n, contingencies=["0-1", "1-2"]).to_frame()
