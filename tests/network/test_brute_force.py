@@ -18,7 +18,7 @@ from tests.brute_force import schedules
 from tests.network.tiny import QUIET
 from tests.strategies import plain_loads, prices
 
-SLOTS, BATCH = 6, 25
+SLOTS, BATCH = 6, 50
 PUE, BASE, REWARD = 1.25, 0.2, 30.0
 
 
@@ -78,7 +78,7 @@ def network(chosen: list[Instance]) -> pypsa.Network:
 @given(batch=st.lists(instances(), min_size=BATCH, max_size=BATCH))
 @settings(max_examples=500 // BATCH, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_optimum_is_that_of_enumeration(formulation: str, batch: list[Instance]) -> None:
-    """500 instances a formulation (T = 6, up to 4 segments, 3 modes, two jobs), 25 of them in each network."""
+    """500 instances a formulation (T = 6, up to 4 segments, 3 modes, two jobs), 50 of them in each network."""
     expected = [(instance, instance.least_cost()) for instance in batch]
     feasible = {position: instance for position, (instance, cost) in enumerate(expected) if cost < np.inf}
     assume(feasible)
