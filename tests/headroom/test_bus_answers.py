@@ -74,10 +74,10 @@ def with_redispatch(n: pypsa.Network, bus: str, outages: list[tuple[str, str]]) 
     return float(m.generators.at["site", "p_nom_opt"])
 
 
-@pytest.fixture(scope="session", params=range(2))
-def stored_energy(request: pytest.FixtureRequest) -> pypsa.Network:
+@pytest.fixture(scope="session")
+def stored_energy() -> pypsa.Network:
     """Loops, a phase shifter and a battery that starts full and may end empty."""
-    n = random_grid(request.param, hours=4, rating=1.5)
+    n = random_grid(1, hours=4, rating=1.5)
     n.storage_units["state_of_charge_initial"] = 60.0
     n.storage_units["cyclic_state_of_charge"] = False
     return n

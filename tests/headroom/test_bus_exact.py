@@ -71,7 +71,7 @@ def test_slack_distribution_by_hand() -> None:
     assert headroom(n, ["C"], slack="load").to_frame().loc["C", "status"] == "unlimited"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_equals_a_linear_programme_in_angles(seed: int) -> None:
     n = flowing(random_grid(seed))
     load = pd.Series(np.random.default_rng(seed).uniform(0.5, 1.0, len(n.snapshots)), n.snapshots)
@@ -92,7 +92,7 @@ def test_equals_a_secured_linear_programme_in_angles(seed: int) -> None:
     assert result.headroom.to_dict() == pytest.approx(expected, rel=1e-6, abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_outage_flows_are_those_of_the_network_without_the_branch(seed: int) -> None:
     """LODF against a linear power flow of the network with the branch inactive; phase shifter and taps included."""
     n = flowing(random_grid(seed))
@@ -147,9 +147,9 @@ def test_pruning_and_blocks_change_nothing(memory: float, contingencies: str | N
     assert drawn.headroom.equals(result.headroom)
 
 
-@pytest.mark.parametrize("memory", [0.05, 256.0])
 @pytest.mark.parametrize(
-    "response", [{}, {"contract": {1: 0.2, 3: 0.1, 12: 0.05}}, {"contract": {4: 0.3}, "relief": 0.25}]
+    ("response", "memory"),
+    [({}, 0.05), ({"contract": {1: 0.2, 3: 0.1, 12: 0.05}}, 0.05), ({"contract": {4: 0.3}, "relief": 0.25}, 256.0)],
 )
 def test_only_what_can_bind_is_looked_at(response: dict[str, object], memory: float) -> None:
     """Over more hours than the first pass samples: the same sizes and limits as from the draws of every hour."""
@@ -169,7 +169,7 @@ def test_answers_do_not_depend_on_the_buses_asked_for() -> None:
     pd.testing.assert_frame_equal(part, whole.loc[["b4", "b2"]])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_outages_never_help(seed: int) -> None:
     n = random_grid(seed)
     normal = headroom(n, overloads="worsened").headroom

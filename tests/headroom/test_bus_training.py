@@ -33,8 +33,9 @@ def one_bus(room: list[float]) -> pypsa.Network:
     return n
 
 
+@pytest.mark.slow
 @given(plain_loads("A"), st.lists(st.integers(1, 40), min_size=6, max_size=6))
-@settings(max_examples=6, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
 def test_equals_the_best_of_all_schedules(load: aidc.TrainingLoad, room: list[int]) -> None:
     """The largest L with L·p_t ≤ x_t over every schedule that exists."""
     best = 0.0
@@ -54,10 +55,9 @@ def test_equals_the_best_of_all_schedules(load: aidc.TrainingLoad, room: list[in
     assert row["headroom"] == pytest.approx(drawn.max())
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_outages_cost_copies_and_choice_of_hours_is_worth_some(seed: int) -> None:
+def test_outages_cost_copies_and_choice_of_hours_is_worth_some() -> None:
     """In a grid, at two buses: N-1 ≤ N-0; and no fewer copies than those that draw their most all the time."""
-    n = random_grid(seed, hours=8, rating=2.0)
+    n = random_grid(0, hours=8, rating=2.0)
     buses = ["b4", "b6"]
     ask = {"gpus": 8, "jobs": [job(hours=3.0, segments=3)], "pue": PUE, "base_load": 0.5, "solver": EXACT}
     normal = training_headroom(n, buses, **ask).to_frame()
