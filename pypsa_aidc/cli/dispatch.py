@@ -240,7 +240,7 @@ def _ended(run: Run) -> dict[str, Any]:
         "objective": None if result is None else result.objective,
         "bound": None if result is None else result.bound,
         "gap": None if result is None else result.gap,
-        "audit_passed": None if result is None or result.audit is None else bool(result.audit.passed),
+        "audit_passed": None if result is None or result.audit is None else result.audit.passed,
         "failure": run.failure,
     }
 
