@@ -31,7 +31,7 @@ def add_verb(
     faults.raise_any()
     chosen = load_config(config, settings or ())
     n = load(network)
-    with told_warnings():
+    with told_warnings(quiet):
         chosen.add_to(n, config, faults)
     # A solution without the new sites is none of this network.
     clear_results(n)

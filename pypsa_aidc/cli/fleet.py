@@ -125,7 +125,7 @@ def fleet_verb(
     _aggregation(statistics, report, seed, figures)
     if execution is not None:
         _scheduler(statistics, execution, report, figures)
-    report.answer(trace=trace, read=statistics.audit.to_dict())
+    report.answer(trace=trace, mapping=mapping, read=statistics.audit.to_dict())
 
 
 def _aggregation(statistics: fleet.Statistics, report: Report, seed: int, figures: bool) -> None:

@@ -31,6 +31,7 @@ def surface_verb(
     report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
     names = None if portfolio == "all" else fleet_envelope.portfolio(_named(portfolio))
     common = {"portfolio": names, "boundary": boundary}
+    asked = {"envelope": envelope, "portfolio": fleet_envelope.portfolio(names), "boundary": boundary, "q": q}
     surfaces = {
         method: fleet.surface(fleet_envelope, q=q, method=method, **common)  # type: ignore[arg-type]
         for method in ("sup", "linear")
@@ -42,7 +43,7 @@ def surface_verb(
         report.table(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
     if not any(surfaces["sup"].windows[h] for h in (4,)):
         report.note("no window of 4 h: no counterfactuals, terms or tests")
-        report.answer(envelope=envelope)
+        report.answer(**asked)
         return
     counterfactuals = fleet.counterfactuals(fleet_envelope, seed=seed, method="linear", **common)  # type: ignore[arg-type]
     required = pd.DataFrame(counterfactuals.required_share.to_pandas())
@@ -64,7 +65,7 @@ def surface_verb(
         report.table("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
     if figures:
         _figures(fleet_envelope, surfaces["sup"], counterfactuals, eras, tests, report, names, seed)
-    report.answer(envelope=envelope)
+    report.answer(**asked)
 
 
 def _named(portfolio: str) -> str | list[str]:

@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import typer
 
 import pypsa_aidc as aidc
 from pypsa_aidc import fleet
+from pypsa_aidc.cli import app
 from pypsa_aidc.cli.reply import Reply, records
 from pypsa_aidc.network import scenario_network
 from tests.cli import test_dispatch
@@ -232,6 +234,26 @@ class TestTheOthers:
         assert energy == pytest.approx(n.aidc.schedule()["energy"].sum())
         assert data["tables"]["schedule"][0]["start"].startswith("2030-01-01T")
         assert "terms" in data["tables"]
+
+
+def test_every_verb_of_the_command_line_has_both_options() -> None:
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert set(VERBS) < set(verbs)
+    for name, verb in verbs.items():
+        options = {option for parameter in verb.params for option in parameter.opts}
+        assert {"--json", "--quiet", "-q"} <= options, name
+
+
+def test_quiet_keeps_doubts_about_units_to_itself(run: Runner, tmp_path: Path) -> None:
+    # A base load of 375 (kW) on a connection of 1.4 MW, as in test_exchange_verbs.
+    grid(24).export_to_netcdf(tmp_path / "plain.nc")
+    (tmp_path / "site.yaml").write_text(SITE)
+    (tmp_path / "modes.csv").write_text(MODES)
+    settings = ("--set", "sites.new.gpus=512", "--set", "sites.new.base_load=375", "--set", "sites.new.p_nom=1.4")
+    arguments = ("add", tmp_path / "plain.nc", tmp_path / "site.yaml", *settings, "--dry-run")
+    assert "375 MW" in run(*arguments, "--json").err
+    done = run(*arguments, "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
 
 
 def test_json_knows_no_infinity(capsys: pytest.CaptureFixture[str]) -> None:
