@@ -11,7 +11,7 @@ import typer
 from pypsa_aidc.cli.config import load_config
 from pypsa_aidc.cli.console import quiet_libraries
 from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply, SetOption, records, told_warnings
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import clear_results, export, list_sites, load
 
 
@@ -31,16 +31,8 @@ def add_verb(
     faults.raise_any()
     chosen = load_config(config, settings or ())
     n = load(network)
-    with told_warnings():
-        for site in chosen.sites:
-            try:
-                site.add_to(n, config.parent)
-            except InputError as error:
-                for fault in error.faults:
-                    faults.add(
-                        f"{config}, site {site.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy
-                    )
-    faults.raise_any()
+    with told_warnings(quiet):
+        chosen.add_to(n, config, faults)
     # A solution without the new sites is none of this network.
     clear_results(n)
     jobs = list_sites(n)

@@ -271,6 +271,22 @@ class Config:
         """Each job with its site."""
         return ((site, job) for site in self.sites for job in site.jobs)
 
+    def add_to(self, n: pypsa.Network, file: Path, faults: Faults) -> None:
+        """Add all sites to a network; `file` is where the configuration stands.
+
+        Raises
+        ------
+        InputError, InfeasibleError
+            As `aidc.add`: what is wrong with any of the sites, all at once, beside what `faults` holds already.
+        """
+        for site in self.sites:
+            try:
+                site.add_to(n, file.parent)
+            except InputError as error:
+                for fault in error.faults:
+                    faults.add(f"{file}, site {site.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy)
+        faults.raise_any()
+
 
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
     """Read a configuration.

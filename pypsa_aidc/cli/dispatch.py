@@ -11,13 +11,14 @@ import pandas as pd
 import pypsa
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from pypsa_aidc import plot
+from pypsa_aidc.cli.config import load_config
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
-from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, optimize, scenario_network, uses_storage
+from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, load, optimize, scenario_network, uses_storage
 
 BUNDLED = "green_campus"
 _COLUMNS = {
@@ -58,9 +59,15 @@ def dispatch(
             "--storage", help="StorageUnit or Store that only S5 and S6 use, repeatable; all Stores by default."
         ),
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="YAML file with sites to put into the network first, as for add.")
+    ] = None,
+    settings: SetOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and tables.")] = Path("dispatch"),
     gap: Annotated[float, typer.Option(help="Relative MIP gap at which to stop.", min=0.0)] = 1e-6,
     time_limit: Annotated[float, typer.Option(help="Seconds for each scenario.", min=0.0)] = 30.0,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Dispatch training jobs with the grid under the scenarios S1-S6 and print the table of them.
 
@@ -68,8 +75,8 @@ def dispatch(
     writes table.csv and three figures: power balance, load composition, GPUs and progress.
     """
     quiet_libraries()
-    console = Console()
-    base = pypsa.Network(_bundled()) if network is None else open_network(network, "pypsa-aidc dispatch")
+    reply = Reply(as_json, quiet, width=None)
+    base = _base(network, config, settings or [], quiet)
     storages = storage if storage is not None else [*base.stores.index, *base.storage_units.index]
     chosen = scenario or list(SCENARIOS)
     every = {name: _prepared(base, name, storages) for name in chosen}
@@ -79,18 +86,45 @@ def dispatch(
         if isinstance(prepared, Run):
             runs.append(prepared)
             continue
-        with Console(stderr=True).status(f"{name}: {describe(name)} ..."), silenced_stdout():
+        with reply.waiting(f"{name}: {describe(name)} ..."), silenced_stdout():
             runs.append(_run(prepared, name, storages, gap, time_limit))
     frame = _frame(runs, _paper() if network is None else None)
-    console.print(_table(frame, runs))
-    for note in _notes(runs, base, network is None):
-        console.print(note, style="dim", highlight=False)
+    reply.show(_table(frame, runs))
+    notes = _notes(runs, base, network is None)
+    for note in notes:
+        reply.show(note, style="dim", highlight=False)
     frame.to_csv(out / "table.csv")
     solved = [run for run in runs if run.result is not None]
-    for path in _draw(solved, out) if solved else []:
-        console.print(f"wrote {path}", highlight=False)
+    figures = _draw(solved, out) if solved else []
+    for path in figures:
+        reply.show(f"wrote {path}", highlight=False)
+    about = {
+        "network": network or BUNDLED,
+        "config": config,
+        "solves": [_ended(run) for run in runs],
+        "units": {column: unit for column, (_, unit, _) in _COLUMNS.items()},
+    }
+    reply.answer(about, {"scenarios": frame}, notes, [out / "table.csv", *figures])
     if len(solved) < len(runs):
         raise NotSolvedError("\n".join(f"{run.scenario}: {run.failure}" for run in runs if run.failure))
+
+
+def _base(network: Path | None, config: Path | None, settings: list[str], quiet: bool) -> pypsa.Network:
+    """The network as the user gives it, with the sites of the configuration if there is one."""
+    faults = Faults("pypsa-aidc dispatch")
+    beside = config is None or network is not None
+    faults.require(beside, "--config", str(config), "a network beside it", "Name the file that its sites go into.")
+    faults.require(config is not None or not settings, "--set", ", ".join(settings), "a --config that it overrides")
+    faults.raise_any()
+    if network is None:
+        return pypsa.Network(_bundled())
+    if config is None:
+        return open_network(network, "pypsa-aidc dispatch")
+    chosen = load_config(config, settings)
+    n = load(network)
+    with told_warnings(quiet):
+        chosen.add_to(n, config, faults)
+    return n
 
 
 def _make_folder(out: Path) -> None:
@@ -194,6 +228,21 @@ def _status(run: Run) -> str:
         return "no solution"
     gap = abs(run.result.objective - run.result.bound)
     return run.result.status.replace("_", " ") if gap < 5e-3 else f"gap {gap:.2f}"
+
+
+def _ended(run: Run) -> dict[str, Any]:
+    """How a solve ended, in numbers."""
+    result = run.result
+    return {
+        "scenario": run.scenario,
+        "description": describe(run.scenario),
+        "status": "no solution" if result is None else result.status,
+        "objective": None if result is None else result.objective,
+        "bound": None if result is None else result.bound,
+        "gap": None if result is None else result.gap,
+        "audit_passed": None if result is None or result.audit is None else result.audit.passed,
+        "failure": run.failure,
+    }
 
 
 def _notes(runs: list[Run], base: pypsa.Network, bundled: bool) -> list[str]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
 
 from pypsa_aidc import fleet, fleet_plots
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.fleet.scaling import UNITS
 
@@ -20,23 +20,34 @@ SCHEDULER_FROM = 110 * 24
 """Hour from which the published trace joins executions completely (Sec. 2.1 of [2], arXiv 2609.05406)."""
 
 
-def console() -> Console:
-    """Where tables go; wide enough for them where the output is no terminal."""
-    shown = Console()
-    return shown if shown.is_terminal else Console(width=160)
-
-
 @dataclass(frozen=True)
 class Report:
-    """Where tables and figures go; what is made of the synthetic fleet says so in its name and on its face."""
+    """Where tables and figures go; what is made of the synthetic fleet says so in its name and on its face.
+
+    Parameters
+    ----------
+    folder
+        Where files go.
+    synthetic
+        Whether it is all about the synthetic fleet.
+    reply
+        Where the answer goes.
+    tables, notes, written
+        What has been told so far, for programs.
+    """
 
     folder: Path
     synthetic: bool
+    reply: Reply
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
 
     def path(self, name: str) -> Path:
         """File for a result."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return self.folder / (f"synthetic_{name}" if self.synthetic else name)
+        self.written.append(self.folder / (f"synthetic_{name}" if self.synthetic else name))
+        return self.written[-1]
 
     def table(self, name: str, frame: pd.DataFrame, title: str) -> None:
         """Print a table and write it as CSV."""
@@ -46,14 +57,27 @@ class Report:
             shown.add_column(str(column), justify="left" if plain[column].dtype.kind in "OTU" else "right")
         for row in plain.itertuples(index=False):
             shown.add_row(*(format(value, ".4g") if isinstance(value, float) else str(value) for value in row))
-        console().print(shown)
-        plain.assign(data="synthetic fleet" if self.synthetic else "trace").to_csv(
-            self.path(f"{name}.csv"), index=False
-        )
+        self.reply.show(shown)
+        self.keep(name, plain)
+
+    def keep(self, name: str, frame: pd.DataFrame) -> None:
+        """Write a table as CSV, without its index, and print it for programs only."""
+        self.tables[name] = frame.reset_index(drop=True)
+        source = "synthetic fleet" if self.synthetic else "trace"
+        frame.assign(data=source).to_csv(self.path(f"{name}.csv"), index=False)
+
+    def note(self, text: str) -> None:
+        """Say what was left out, and why."""
+        self.reply.show(text, highlight=False)
+        self.notes.append(text)
 
     def figure(self, name: str, figure: Figure) -> None:
         """Write a figure as PNG."""
         figure.savefig(self.path(f"{name}.png"), dpi=150)
+
+    def answer(self, **about: Any) -> None:
+        """Print everything so far for programs."""
+        self.reply.answer({**about, "synthetic": self.synthetic}, self.tables, self.notes, self.written)
 
 
 def fleet_verb(
@@ -68,6 +92,8 @@ def fleet_verb(
     draws: Annotated[int, typer.Option(help="Draws of the power model.")] = 300,
     seed: Annotated[int, typer.Option(help="Seed of draws and bootstraps.")] = 0,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
     if trace is None:
@@ -79,8 +105,8 @@ def fleet_verb(
         statistics = fleet.statistics(found, keep=keep, max_rejected=max_rejected)
         has_summary = found.layout.kind == "hourly" and bool(found.summary)
         execution = fleet.execution(found, keep=keep) if has_summary else None
-    report = Report(out, statistics.synthetic)
-    console().print(str(statistics.audit), highlight=False)
+    report = Report(out, statistics.synthetic, Reply(as_json, quiet))
+    report.reply.show(str(statistics.audit), highlight=False)
     central = fleet.PowerModel(other_rating=rating)
     envelope = fleet.envelope(statistics, mapping, central)  # type: ignore[arg-type]
     envelope.save(report.path("envelope.nc"))
@@ -99,6 +125,7 @@ def fleet_verb(
     _aggregation(statistics, report, seed, figures)
     if execution is not None:
         _scheduler(statistics, execution, report, figures)
+    report.answer(trace=trace, mapping=mapping, read=statistics.audit.to_dict())
 
 
 def _aggregation(statistics: fleet.Statistics, report: Report, seed: int, figures: bool) -> None:
@@ -108,7 +135,7 @@ def _aggregation(statistics: fleet.Statistics, report: Report, seed: int, figure
         attribution = fleet.attribution(statistics, seed=seed)
         composition = fleet.variability_by_training(statistics, seed=seed)
     except InputError as error:
-        console().print(f"no aggregation diagnostics: {error}", highlight=False)
+        report.note(f"no aggregation diagnostics: {error}")
         return
     table = pd.DataFrame(
         {kind: (s.exponent, *s.interval, s.r_squared, len(s.units)) for kind, s in scalings.items()},

@@ -11,10 +11,10 @@ import pypsa
 import typer
 from matplotlib.figure import Figure
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.headroom import headroom
 
@@ -43,10 +43,12 @@ def headroom_verb(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for headroom.csv, headroom.nc and map.png.")] = Path(
         "headroom"
     ),
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Print the largest AIDC at each bus with what limits it; write headroom.csv, headroom.nc and a map."""
     quiet_libraries()
-    console = Console()
+    reply = Reply(as_json, quiet, width=None)
     opened = _open(network)
     with silenced_stdout():
         result = headroom(
@@ -61,21 +63,25 @@ def headroom_verb(
             overloads="worsened" if worsened else "refuse",
         )
     frame = result.to_frame()
-    console.print(_table(frame.sort_values("headroom", ascending=False, kind="stable").head(rows)))
-    console.print(repr(result), highlight=False, markup=False)
+    ranked = frame.sort_values("headroom", ascending=False, kind="stable")
+    reply.show(_table(ranked.head(rows)))
+    reply.show(repr(result), highlight=False, markup=False)
     out.mkdir(parents=True, exist_ok=True)
     result.to_csv(out / "headroom.csv")
     result.to_netcdf(out / "headroom.nc")
-    written = ["headroom.csv", "headroom.nc"]
+    written = [out / "headroom.csv", out / "headroom.nc"]
+    notes = [note for note in str(result.data.attrs["notes"]).split("; ") if note]
     figure = Figure(figsize=(8, 7), layout="constrained")
     try:
         result.plot(figure.add_subplot())
         figure.savefig(out / "map.png", dpi=150)
-        written.append("map.png")
+        written.append(out / "map.png")
     except InputError as error:
-        console.print(f"no map: {error}", style="dim", highlight=False, markup=False)
-    for name in written:
-        console.print(f"wrote {out / name}", highlight=False)
+        notes.append(f"no map: {error}")
+        reply.show(notes[-1], style="dim", highlight=False, markup=False)
+    for path in written:
+        reply.show(f"wrote {path}", highlight=False)
+    reply.answer({"network": network}, {"headroom": ranked}, notes, written)
 
 
 def _open(path: Path) -> pypsa.Network:

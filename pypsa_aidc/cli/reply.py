@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
@@ -36,60 +38,92 @@ class Reply:
         Whether one JSON object is printed, and nothing else.
     quiet
         Whether nothing is printed.
+    width
+        Columns for people where the output is no terminal; `None` leaves it to the environment.
     """
 
     as_json: bool = False
     quiet: bool = False
+    width: int | None = _PLAIN_WIDTH
 
     @property
     def _console(self) -> Console:
         shown = Console()
-        return shown if shown.is_terminal else Console(width=_PLAIN_WIDTH)
+        return shown if shown.is_terminal else Console(width=self.width)
+
+    def show(self, *content: Any, **options: Any) -> None:
+        """Print for people whatever rich can print; options as for its `Console.print`."""
+        if not (self.as_json or self.quiet):
+            self._console.print(*content, **options)
 
     def line(self, text: str) -> None:
         """Print a line for people."""
-        if not (self.as_json or self.quiet):
-            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self.show(text, highlight=False, markup=False, soft_wrap=True)
+
+    def waiting(self, text: str) -> AbstractContextManager[object]:
+        """Say on a terminal what is being waited for; never on stdout."""
+        return nullcontext() if self.quiet else Console(stderr=True).status(text)
 
     def table(self, frame: pd.DataFrame, title: str = "") -> None:
         """Print a table for people."""
-        if self.as_json or self.quiet:
-            return
         shown = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
         for column in frame.columns:
             numeric = pd.api.types.is_numeric_dtype(frame[column])
             shown.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
         for row in frame.itertuples(index=False):
             shown.add_row(*(_cell(value) for value in row))
-        self._console.print(shown, markup=False)
+        self.show(shown, markup=False)
 
     def data(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object."""
         if self.as_json and not self.quiet:
-            typer.echo(json.dumps(content, indent=2, allow_nan=False, default=str))
+            typer.echo(json.dumps(_finite(content), indent=2, allow_nan=False, default=str))
+
+    def answer(
+        self,
+        about: Mapping[str, Any],
+        tables: Mapping[str, pd.DataFrame],
+        notes: Iterable[str] = (),
+        written: Iterable[Path] = (),
+    ) -> None:
+        """Print the JSON object of a verb that makes tables and files: what was asked, `tables`, `notes`, `written`."""
+        if self.as_json and not self.quiet:
+            rows = {name: records(frame) for name, frame in tables.items()}
+            self.data({**about, "tables": rows, "notes": list(notes), "written": [str(path) for path in written]})
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a frame as plain objects, NaN as `None`.
+    """Rows of a frame as plain objects: NaN and what is infinite as `None`, dates in ISO 8601, a named index first.
 
     Examples
     --------
     >>> records(pd.DataFrame({"gpus": [8], "efficiency": [float("nan")]}))
     [{'gpus': 8, 'efficiency': None}]
     """
-    rows = json.loads(frame.to_json(orient="records", double_precision=15))
+    named = any(name is not None for name in frame.index.names)
+    plain = frame.reset_index() if named else frame
+    rows = json.loads(plain.to_json(orient="records", double_precision=15, date_format="iso"))
     return list(rows)
 
 
 @contextmanager
-def told_warnings() -> Iterator[None]:
+def told_warnings(quiet: bool = False) -> Iterator[None]:
     """Print warnings about units as one line each; they are about the user's numbers, not about our code."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UnitWarning)
         yield
     for each in caught:
-        if issubclass(each.category, UnitWarning):
+        if issubclass(each.category, UnitWarning) and not quiet:
             Console(stderr=True, soft_wrap=True).print(f"warning: {each.message}", style="yellow", markup=False)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN."""
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: object) -> str:

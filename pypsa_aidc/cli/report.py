@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import pandas as pd
 import pypsa
 import typer
-from rich.console import Console
 
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.dispatch import open_network
 from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
 from pypsa_aidc.network import values as value_flexibility
 from pypsa_aidc.report import report
 
@@ -44,9 +44,12 @@ def report_verb(
         typer.Option(help="Storage that must not charge and discharge at once, repeatable; as in the solve."),
     ] = None,
     title: Annotated[str, typer.Option(help="Title; the name of the network if left out.")] = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Write a report on a solved network: one self-contained file, as web page, workbook or PDF."""
     quiet_libraries()
+    reply = Reply(as_json, quiet, width=None)
     n = open_network(network, "pypsa-aidc report")
     given = [path for path in (network, surface, envelope, headroom) if path is not None]
     fleet_envelope = None if envelope is None else fleet.load_envelope(envelope)
@@ -56,7 +59,7 @@ def report_verb(
     terms = None if fleet_envelope is None else fleet.contract(fleet_envelope, duration, reliability, q=q)
     table = None if headroom is None else HeadroomTable(read_headroom(headroom, n), n)
     storages = exclusive or []
-    worth = _worth(n, storages, gap, time_limit) if values else None
+    worth = _worth(n, storages, gap, time_limit, reply) if values else None
     report(
         n,
         out,
@@ -68,10 +71,19 @@ def report_verb(
         title=title,
         provenance={f"file {path.name}": f"SHA-256 {sha256(path.read_bytes()).hexdigest()}" for path in given},
     )
-    Console().print(f"wrote {out}", highlight=False)
+    reply.show(f"wrote {out}", highlight=False)
+    tables = {
+        "jobs": n.aidc.jobs,
+        "schedule": n.aidc.schedule(),
+        "terms": None if terms is None else terms.to_frame(),
+        "headroom": None if table is None else table.to_frame(),
+        "values": worth,
+    }
+    given_tables = {name: frame for name, frame in tables.items() if frame is not None}
+    reply.answer({"network": network, "status": n.aidc.status}, given_tables, written=[out])
 
 
-def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:
+def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float, reply: Reply) -> pd.DataFrame:
     options: dict[str, Any] = {"mip_rel_gap": gap, "time_limit": time_limit, "output_flag": False}
-    with Console(stderr=True).status("solving again for the values of flexibility ..."), silenced_stdout():
+    with reply.waiting("solving again for the values of flexibility ..."), silenced_stdout():
         return value_flexibility(n, exclusive=storages, **options)

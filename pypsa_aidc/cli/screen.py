@@ -18,7 +18,8 @@ from rich.table import Table
 
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries
-from pypsa_aidc.cli.fleet import Report, console
+from pypsa_aidc.cli.fleet import Report
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.headroom import (
     Demand,
@@ -73,6 +74,8 @@ def screen_verb(
     reliability: Annotated[float, typer.Option(help="Reliability of calls limited by K.")] = 0.95,
     calls: Annotated[bool, typer.Option(help="Also screen calls limited by K; for whole periods.")] = True,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Screen a fleet's load under a regional peak cap: headroom, what limits it, figures 17 and 18.
 
@@ -87,13 +90,15 @@ def screen_verb(
     margins, budgets = sorted(margin or (0.0, 0.02, 0.05, 0.1)), sorted(budget or (0.0025, 0.005, 0.01, 0.015, 0.02))
     drawn = Offsets().seed if seed is None else seed
     alignments = Offsets(OFFSETS[offsets], seed=drawn, step=STEPS.get(offsets, 24))  # type: ignore[arg-type]
-    with _notes():
+    reply = Reply(as_json, quiet)
+    notes: list[str] = []
+    with _noted(reply, notes):
         tidy = _demand(demand, {"region": region, "column": column}, calendar, gaps, limit)
     made = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
     shapes = profiles(made, q=q, tier=tier)
-    report = Report(out, made.synthetic)
-    console().print(str(tidy), f"\n{tidy.source}, column '{tidy.column}'", highlight=False)
-    with _notes():
+    report = Report(out, made.synthetic, reply, notes=notes)
+    reply.show(str(tidy), f"\n{tidy.source}, column '{tidy.column}'", highlight=False)
+    with _noted(reply, notes):
         found = screen(tidy, shapes, period=period, margin=margins, budget=budgets, offsets=alignments)  # type: ignore[arg-type]
         case = screen(tidy, shapes, period=period, margin=MARGIN, budget=BUDGET, offsets=alignments)  # type: ignore[arg-type]
         limited = None
@@ -104,12 +109,12 @@ def screen_verb(
                 tidy, shapes[0], depths, margin=MARGIN, budget=BUDGET, recovery=RECOVERY, offsets=alignments
             )
     if calls and period != "whole":
-        console().print("note: calls limited by K are left out: they are screened over the whole period only")
+        _note(reply, notes, "calls limited by K are left out: they are screened over the whole period only")
     paper = _paper() if demand is None and envelope is None else None
     title = f"Headroom, MW: margin {100 * MARGIN:g} %, budget {100 * BUDGET:g} % of hours ({period}); {alignments}"
     table = _headroom(case, limited, paper)
-    console().print(_shown(table, f"{title} (synthetic fleet)" if report.synthetic else title))
-    table.assign(data=_source(report)).to_csv(report.path("headroom.csv"), index=False)
+    reply.show(_shown(table, f"{title} (synthetic fleet)" if report.synthetic else title))
+    report.keep("headroom", table)
     columns = [
         "profile",
         "margin",
@@ -123,18 +128,16 @@ def screen_verb(
         "limiter",
         "touched",
     ]
-    found.summary()[columns].assign(data=_source(report)).to_csv(report.path("cases.csv"), index=False)
+    report.keep("cases", found.summary()[columns])
+    report.tables["demand_audit"] = tidy.audit
     tidy.audit.to_csv(report.path("demand_audit.csv"), index=False)
     found.save(report.path("screen.nc"))
     if figures:
         published = {} if paper is None else {str(name): float(mw) for name, mw in paper["headroom"].dropna().items()}
         report.figure("figure_17_headroom", plot_headroom(found, BUDGET, published))
         report.figure("figure_18_ratios", plot_ratios(found))
-    console().print(f"wrote {out}", highlight=False)
-
-
-def _source(report: Report) -> str:
-    return "synthetic fleet" if report.synthetic else "trace"
+    reply.show(f"wrote {out}", highlight=False)
+    report.answer(demand=demand or BUNDLED, source=tidy.source, envelope=envelope, case=title)
 
 
 def _demand(path: Path | None, options: dict[str, Any], calendar: str | None, gaps: str, limit: int) -> Demand:
@@ -171,15 +174,20 @@ def _paper() -> pd.DataFrame:
     return pd.read_csv(str(files("pypsa_aidc.cli") / "miso_south_paper.csv"), index_col="profile")
 
 
+def _note(reply: Reply, notes: list[str], text: str) -> None:
+    reply.show(f"note: {text}", style="yellow", highlight=False)
+    notes.append(text)
+
+
 @contextmanager
-def _notes() -> Iterator[None]:
-    """Print warnings as notes, each once."""
+def _noted(reply: Reply, notes: list[str]) -> Iterator[None]:
+    """Turn warnings into notes, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     ours = [warning for warning in caught if issubclass(warning.category, DemandWarning | UnitWarning)]
     for text in dict.fromkeys(str(warning.message) for warning in ours):
-        console().print(f"note: {text}", style="yellow", highlight=False)
+        _note(reply, notes, text)
 
 
 def _headroom(case: Screen, limited: Screen | None, paper: pd.DataFrame | None) -> pd.DataFrame:

@@ -9,7 +9,8 @@ import pandas as pd
 import typer
 
 from pypsa_aidc import fleet, fleet_plots
-from pypsa_aidc.cli.fleet import Report, console
+from pypsa_aidc.cli.fleet import Report
+from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
 from pypsa_aidc.fleet.backtest import WEEK
 from pypsa_aidc.fleet.portfolio import ENUMERABLE
 
@@ -22,12 +23,15 @@ def surface_verb(
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of shifts and bootstraps.")] = 0,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Measure dependable power: surface.nc, tables 2, 3 and 6, terms, and figures 4 and 13–16."""
     fleet_envelope = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
-    report = Report(out, fleet_envelope.synthetic)
+    report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
     names = None if portfolio == "all" else fleet_envelope.portfolio(_named(portfolio))
     common = {"portfolio": names, "boundary": boundary}
+    asked = {"envelope": envelope, "portfolio": fleet_envelope.portfolio(names), "boundary": boundary, "q": q}
     surfaces = {
         method: fleet.surface(fleet_envelope, q=q, method=method, **common)  # type: ignore[arg-type]
         for method in ("sup", "linear")
@@ -38,7 +42,8 @@ def surface_verb(
         grid.columns = [str(name) for name in grid.columns]
         report.table(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
     if not any(surfaces["sup"].windows[h] for h in (4,)):
-        console().print("no window of 4 h: no counterfactuals, terms or tests", highlight=False)
+        report.note("no window of 4 h: no counterfactuals, terms or tests")
+        report.answer(**asked)
         return
     counterfactuals = fleet.counterfactuals(fleet_envelope, seed=seed, method="linear", **common)  # type: ignore[arg-type]
     required = pd.DataFrame(counterfactuals.required_share.to_pandas())
@@ -60,6 +65,7 @@ def surface_verb(
         report.table("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
     if figures:
         _figures(fleet_envelope, surfaces["sup"], counterfactuals, eras, tests, report, names, seed)
+    report.answer(**asked)
 
 
 def _named(portfolio: str) -> str | list[str]:
