@@ -82,7 +82,7 @@ class TestEveryVerb:
         out = target(verb, tmp_path)
         done = run(verb, *VERBS[verb], "--out", out, "--json")
         assert (done.code, done.err) == (0, "")
-        assert all(done.data["tables"].values())
+        assert any(done.data["tables"].values())
         written = {Path(path) for path in done.data["written"]}
         assert written == {path for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -228,7 +228,7 @@ class TestTheOthers:
         data = run("report", "solved.nc", "--envelope", "envelope.nc", "--out", out, "--json").data
         n = aidc.load("solved.nc")
         assert data["status"]["status"] == "optimal"
-        assert data["status"] == pytest.approx(n.aidc.status, nan_ok=True)
+        assert data["status"] == n.aidc.status
         assert [(row["site"], row["job"]) for row in data["tables"]["jobs"]] == [("dc", "A"), ("dc", "B")]
         energy = sum(row["energy"] for row in data["tables"]["schedule"])
         assert energy == pytest.approx(n.aidc.schedule()["energy"].sum())
