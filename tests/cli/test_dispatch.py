@@ -9,11 +9,12 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
+from tests.cli.running import Runner
 from tests.conftest import ROOT
 from tests.network.tiny import grid, job, site
 
 
-def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def started(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from pypsa_aidc.cli import main; main()", *map(str, arguments)]
     return subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "COLUMNS": "100"}
@@ -22,7 +23,7 @@ def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_bundled_campus_with_the_paper_beside_it(tmp_path: Path) -> None:
-    done = run(
+    done = started(
         "dispatch", "--out", tmp_path / "out", "--time-limit", "60", "-s", "S1", "-s", "S4", "-s", "S6", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
@@ -37,24 +38,24 @@ def test_bundled_campus_with_the_paper_beside_it(tmp_path: Path) -> None:
     assert table["status"].eq("optimal").all()
 
 
-def test_a_network_of_the_user(tmp_path: Path) -> None:
+def test_a_network_of_the_user(tmp_path: Path, run: Runner) -> None:
     n = site(grid(), jobs=[job("A"), job("B", 2.0, 2)], gpus=12)
     n.export_to_netcdf(tmp_path / "mine.nc")
-    done = run("dispatch", "mine.nc", "--out", "out", "-s", "S1", "-s", "S4", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "paper" not in done.stdout
-    assert "S4" in done.stdout
+    done = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S1", "-s", "S4")
+    assert done.code == 0, done.err
+    assert "paper" not in done.out
+    assert "S4" in done.out
 
 
-def test_infeasible_scenarios_are_told_beside_the_others(tmp_path: Path) -> None:
+def test_infeasible_scenarios_are_told_beside_the_others(tmp_path: Path, run: Runner) -> None:
     # Two jobs of four GPUs each in a pool of five: the fixed baselines do not fit, checkpoints make them fit.
     n = site(grid(10), jobs=[job("A", 4.0, 4), job("B", 4.0, 4)], gpus=5)
     n.export_to_netcdf(tmp_path / "mine.nc")
-    done = run("dispatch", "mine.nc", "--out", "out", "-s", "S1", "-s", "S4", cwd=tmp_path)
-    assert done.returncode == 3
-    assert "no solution" in done.stdout
-    assert "optimal" in done.stdout
-    assert done.stderr.startswith("error: S1: AIDC 'dc': its jobs do not fit into 5 GPUs")
+    done = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S1", "-s", "S4")
+    assert done.code == 3
+    assert "no solution" in done.out
+    assert "optimal" in done.out
+    assert done.err.startswith("error: S1: AIDC 'dc': its jobs do not fit into 5 GPUs")
 
 
 @pytest.mark.parametrize(
@@ -67,14 +68,16 @@ def test_infeasible_scenarios_are_told_beside_the_others(tmp_path: Path) -> None
         (["--storage", "ghost"], "battery"),
     ],
 )
-def test_bad_input_is_one_message_and_exit_code_2(tmp_path: Path, arguments: list[str], named: str) -> None:
+def test_bad_input_is_one_message_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Runner, arguments: list[str], named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.nc").write_bytes(b"no netCDF at all")
     grid().export_to_netcdf(tmp_path / "empty.nc")
-    done = run("dispatch", *arguments, "--out", "out", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert named in done.stderr
-    assert "Traceback" not in done.stderr
+    done = run("dispatch", *arguments, "--out", "out")
+    assert done.code == 2
+    assert done.err.startswith("error: ")
+    assert named in done.err
     assert not (tmp_path / "out").exists()
 
 

@@ -19,7 +19,7 @@ from tests.brute_force import schedules
 from tests.network.tiny import QUIET
 from tests.strategies import plain_loads, prices
 
-SLOTS, BATCH = 6, 50
+SLOTS, BATCH = 6, 25
 PUE, BASE, REWARD = 1.25, 0.2, 30.0
 
 
@@ -78,7 +78,7 @@ def network(chosen: list[Instance]) -> pypsa.Network:
 @given(batch=st.lists(instances(), min_size=BATCH, max_size=BATCH))
 @settings(max_examples=500 // BATCH, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_optimum_is_that_of_enumeration(batch: list[Instance]) -> None:
-    """500 instances (T = 6, up to 4 segments, 3 modes, two jobs), 50 of them in each network, by both formulations."""
+    """500 instances (T = 6, up to 4 segments, 3 modes, two jobs), 25 of them in each network, by both formulations."""
     costs = [(instance, instance.least_cost()) for instance in batch]
     feasible = [(instance, cost) for instance, cost in costs if cost < np.inf]
     assume(feasible)

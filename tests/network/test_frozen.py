@@ -58,14 +58,15 @@ def hold_round_trip(n: pypsa.Network, folder: Path, gap: float) -> None:
 def test_round_trip_of_a_meshed_network(shared_data: Path, tmp_path: Path) -> None:
     """Lines, DC links, extendable capacity and a limit on emissions: all of PyPSA's own stays as it was."""
     n = pypsa.Network(shared_data / "networks" / "ac-dc-meshed.nc")
+    n.set_snapshots(n.snapshots[:6])
     hold_round_trip(with_three_sites(n, ("London", "Frankfurt", "Norway"), 5), tmp_path, 1e-9)
 
 
 @pytest.mark.slow
 def test_round_trip_of_the_german_grid(shared_data: Path, tmp_path: Path) -> None:
-    """585 buses over six hours, at the buses of the study (wind, a congested line, sun), and a fleet with relief."""
+    """585 buses over four hours, at the buses of the study (wind, a congested line, sun), and a fleet with relief."""
     n = pypsa.Network(shared_data / "networks" / "scigrid-de.nc")
-    n.set_snapshots(n.snapshots[:6])
+    n.set_snapshots(n.snapshots[:4])
     aidc.add_fleet(n, "fleet", bus="64", p_nom=100.0, surface={1: 20.0, 2: 12.0}, peak=100.0, marginal_cost=15.0)
     hold_round_trip(with_three_sites(n, ("21", "303", "64"), 3), tmp_path, 1e-6)
 

@@ -26,7 +26,7 @@ def prepared(n: pypsa.Network, file: Path) -> Paths:
 
 
 @given(batch=st.lists(instances(), min_size=5, max_size=5))
-@settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_optimum_is_the_same_with_and_without(batch: list[Instance]) -> None:
     feasible = [one for one in batch if one.least_cost() < np.inf]
     if not feasible:
