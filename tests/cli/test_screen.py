@@ -9,12 +9,12 @@ import pytest
 from pypsa_aidc import fleet
 from pypsa_aidc.cli import main
 from pypsa_aidc.headroom import Demand, regional_network
-from tests.cli.test_dispatch import run
+from tests.cli.test_dispatch import started
 
 
 @pytest.mark.slow
 def test_bundled_region_with_the_paper_beside_it(tmp_path: Path) -> None:
-    done = run("screen", "--out", "out", "--calls", cwd=tmp_path)
+    done = started("screen", "--out", "out", "--calls", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     for text in ("32,436 MW", "1811.5", "1809", "1742–1865", "3 (2–4)", "synthetic", "calls limited by K", "may hide"):
