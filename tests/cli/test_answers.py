@@ -134,7 +134,7 @@ class TestDispatch:
 
     def test_json_alone_is_on_stdout(self, there: Path, tmp_path: Path) -> None:
         """In a process of its own, where the solver writes to the terminal by itself."""
-        done = test_dispatch.run("dispatch", *VERBS["dispatch"], "--out", tmp_path, "--json", cwd=there)
+        done = test_dispatch.started("dispatch", *VERBS["dispatch"], "--out", tmp_path, "--json", cwd=there)
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["network"] == "mine.nc"
 
