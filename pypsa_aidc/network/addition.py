@@ -13,12 +13,11 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.network.derived import derive, write_derived
-from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.series import Values, aligned
 from pypsa_aidc.network.site import Site, sites, store_site
-from pypsa_aidc.network.spec import SiteSpec
+from pypsa_aidc.network.spec import SiteSpec, is_fleet, stored
 from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
 from pypsa_aidc.units import W_PER_MW
 
@@ -210,7 +209,10 @@ def check_new_name(n: pypsa.Network, name: str, parts: Mapping[str, Sequence[str
         for part in wanted:
             taken = part in names(n.c[component].static.index)
             faults.require(not taken, "name", name, f"a new name: {component} {part!r} exists", remedy)
-    faults.require(name not in {*sites(n), *fleets(n)}, "name", name, "a name that no AIDC has", remedy)
+    # Only names are looked at: reading every specification for each site that is added would take quadratic time.
+    loads = [generator for generator, text in stored(n.generators) if is_fleet(text)]
+    taken = name in loads or Site(SiteSpec(name, 1), {}).link in names(n.links.index)
+    faults.require(not taken, "name", name, "a name that no AIDC has", remedy)
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
