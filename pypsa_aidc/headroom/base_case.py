@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +11,7 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedError
 from pypsa_aidc.network import check_network
+from pypsa_aidc.network.quiet import quiet_pypsa
 from pypsa_aidc.network.site import copy_network
 
 Floats = NDArray[np.float64]
@@ -177,18 +175,6 @@ def injections(n: pypsa.Network) -> pd.DataFrame:
             total = total.sub(power.T.groupby(static.loc[attached, f"bus{port}"]).sum().T, fill_value=0.0)
     by_bus: pd.DataFrame = total[n.buses.index]
     return by_bus
-
-
-@contextmanager
-def quiet_pypsa() -> Iterator[None]:
-    """Keep PyPSA from announcing what it does to a copy."""
-    logger = logging.getLogger("pypsa")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def branch_table(n: pypsa.Network) -> pd.DataFrame:

@@ -12,9 +12,10 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import NotSolvedError
-from pypsa_aidc.headroom.base_case import BRANCHES, Floats, quiet_pypsa
+from pypsa_aidc.headroom.base_case import BRANCHES, Floats
 from pypsa_aidc.headroom.ptdf import Island
 from pypsa_aidc.headroom.response import Response
+from pypsa_aidc.network.quiet import quiet_pypsa
 
 Integers = NDArray[np.int64]
 _PROBE = " headroom probe"

@@ -12,9 +12,10 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults, InfeasibleError
 from pypsa_aidc.headroom.answers import BusHeadroom
-from pypsa_aidc.headroom.base_case import Floats, quiet_pypsa
+from pypsa_aidc.headroom.base_case import Floats
 from pypsa_aidc.headroom.bus import headroom
 from pypsa_aidc.network import add, optimize
+from pypsa_aidc.network.quiet import quiet_pypsa
 from pypsa_aidc.network.series import Values
 from pypsa_aidc.training import GPU, Job, TrainingLoad
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, InputError, UnsupportedError
+from pypsa_aidc.network.quiet import quiet_pypsa
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +63,7 @@ def from_matpower(path: str | Path) -> pypsa.Network:
     branch[branch[:, _RATE_A] == 0, _RATE_A] = unlimited
     tables = {"version": "2", "baseMVA": case["baseMVA"], "bus": bus, "gen": generator, "branch": branch}
     raw = pypsa.Network()
-    with _silenced():
+    with quiet_pypsa("pypsa.network.io"):
         raw.import_from_pypower_ppc(tables)
     return _cleaned(raw, source.stem, generator, costs)
 
@@ -154,15 +152,3 @@ def _cost(row: Floats) -> tuple[float, float]:
         raise UnsupportedError("gencost: only piecewise linear costs and polynomials up to degree 2 can be read")
     padded = np.concatenate([coefficients, np.zeros(3)])
     return float(padded[1]), float(padded[2])
-
-
-@contextmanager
-def _silenced() -> Iterator[None]:
-    """Keep PyPSA's import from warning of gaps that are closed here."""
-    logger = logging.getLogger("pypsa.network.io")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -18,7 +18,8 @@ def assert_right(n: pypsa.Network) -> None:
     assert report.passed, report.violations
 
 
-def test_unit_commitment() -> None:
+def beside_coal() -> pypsa.Network:
+    """A site beside a committable unit that is cheap once it runs."""
     n = site(grid(prices=np.full(8, 30.0)))
     n.add(
         "Generator",
@@ -31,6 +32,11 @@ def test_unit_commitment() -> None:
         start_up_cost=40,
         committable=True,
     )
+    return n
+
+
+def test_unit_commitment() -> None:
+    n = beside_coal()
     result = aidc.optimize(n, **QUIET)
     assert_right(n)
     status = n.generators_t.status["coal"]
@@ -41,18 +47,7 @@ def test_unit_commitment() -> None:
 
 
 def test_linearized_unit_commitment() -> None:
-    n = site(grid(prices=np.full(8, 30.0)))
-    n.add(
-        "Generator",
-        "coal",
-        bus="grid",
-        carrier="AC",
-        p_nom=6,
-        p_min_pu=0.6,
-        marginal_cost=5,
-        start_up_cost=40,
-        committable=True,
-    )
+    n = beside_coal()
     aidc.optimize(n, linearized_unit_commitment=True, **QUIET)
     assert_right(n)
 
