@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, report, screen, surface
+from pypsa_aidc.cli.verb import Verb, configurable
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 EXIT_REFUSED = 1
@@ -22,16 +23,19 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("check")(check.check_verb)
-app.command("add")(add.add_verb)
-app.command("modes")(modes.modes_verb)
-app.command()(dispatch.dispatch)
-app.command("freeze")(freeze.freeze_verb)
-app.command("fleet")(fleet.fleet_verb)
-app.command("surface")(surface.surface_verb)
-app.command("screen")(screen.screen_verb)
-app.command("report")(report.report_verb)
-app.command("headroom")(headroom.headroom_verb)
+for verb in (
+    check.check_verb,
+    modes.modes_verb,
+    add.add_verb,
+    dispatch.dispatch,
+    freeze.freeze_verb,
+    report.report_verb,
+    fleet.fleet_verb,
+    surface.surface_verb,
+    screen.screen_verb,
+    headroom.headroom_verb,
+):
+    app.command(verb.__name__.removesuffix("_verb"), cls=Verb)(configurable(verb))
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from pypsa_aidc.cli.config import load_config
 from pypsa_aidc.cli.console import quiet_libraries
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply, SetOption, records, told_warnings
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, records, told_warnings
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import clear_results, export, list_sites, load
 
@@ -20,7 +20,7 @@ def add_verb(
     config: Annotated[Path, typer.Argument(help="YAML file with sites and jobs.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="netCDF file to write.")] = None,
     settings: SetOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and write nothing.")] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -38,9 +38,12 @@ def add_verb(
     jobs = list_sites(n)
     added = pd.DataFrame(jobs[jobs.index.get_level_values("site").isin([site.name for site in chosen.sites])])
     frame = added.reset_index().drop(columns="description")
-    if out is not None and not dry_run:
-        export(n, out, frozen=False)
+    about = {"network": network, "jobs": records(frame)}
     reply = Reply(as_json, quiet)
     reply.table(frame)
-    reply.line(f"would write {out or 'nothing'} (--dry-run)" if dry_run else f"wrote {out}")
-    reply.data({"network": str(network), "out": None if dry_run else str(out), "jobs": records(frame)})
+    if out is None or dry_run:
+        reply.rehearsed(about, f"{len(frame)} jobs can be added", out)
+        return
+    export(n, out, frozen=False)
+    reply.line(f"wrote {out}")
+    reply.data({**about, "out": out})

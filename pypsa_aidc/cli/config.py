@@ -1,9 +1,9 @@
-"""The one YAML schema of the command line: sites and their jobs, as frozen dataclasses."""
+"""Sites and their jobs in the YAML schema of the command line, as frozen dataclasses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -30,6 +30,9 @@ from pypsa_aidc.training import (
     generate_modes,
     read_profile,
 )
+
+VERBS = ("check", "modes", "add", "dispatch", "freeze", "report", "fleet", "surface", "screen", "headroom")
+"""Each may have a section in the file."""
 
 
 @dataclass(frozen=True)
@@ -250,19 +253,18 @@ class SiteConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """What a configuration file says.
+    """What a configuration file says of sites; `verb.Verb` adds a section for each verb.
 
     Parameters
     ----------
     sites
-        At least one.
+        AI data centers, with different names.
     """
 
-    sites: tuple[SiteConfig, ...]
+    sites: tuple[SiteConfig, ...] = ()
 
     def __post_init__(self) -> None:
         faults = Faults("configuration")
-        faults.require(len(self.sites) > 0, "sites", "an empty list", "at least one site")
         repeated = {site.name for site in self.sites if [other.name for other in self.sites].count(site.name) > 1}
         faults.require(not repeated, "sites", ", ".join(sorted(repeated)), "each name once")
         faults.raise_any()
@@ -289,7 +291,7 @@ class Config:
 
 
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
-    """Read a configuration.
+    """Read the sites of a configuration.
 
     Parameters
     ----------
@@ -301,9 +303,22 @@ def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
     Raises
     ------
     InputError
-        Everything wrong in it, all at once and by line.
+        Everything wrong with them, all at once and by line; or no site.
     """
-    return build(Config, read(path, settings), Faults(str(path)))
+    faults = Faults(str(path))
+    node = read(path, settings)
+    if isinstance(node.value, dict):
+        node = replace(node, value={key: entry for key, entry in node.value.items() if key not in VERBS})
+    config = build(Config, node, faults)
+    faults.require(len(config.sites) > 0, "sites", "nothing", "at least one site")
+    faults.raise_any()
+    return config
+
+
+def has_sites(path: Path, settings: Sequence[str] = ()) -> bool:
+    """Whether a configuration speaks of sites at all, or of verbs only."""
+    node = read(path, settings)
+    return isinstance(node.value, dict) and "sites" in node.value
 
 
 def _values(value: ValuesConfig, folder: Path) -> float | Sequence[float] | pd.Series:

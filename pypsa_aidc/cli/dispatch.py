@@ -14,9 +14,9 @@ from rich import box
 from rich.table import Table
 
 from pypsa_aidc import plot
-from pypsa_aidc.cli.config import load_config
+from pypsa_aidc.cli.config import has_sites, load_config
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply, SetOption, told_warnings
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, load, optimize, scenario_network, uses_storage
 
@@ -60,12 +60,14 @@ def dispatch(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="YAML file with sites to put into the network first, as for add.")
+        Path | None,
+        typer.Option("--config", "-c", help="YAML file: sites to put into the network first, options of this verb."),
     ] = None,
     settings: SetOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and tables.")] = Path("dispatch"),
     gap: Annotated[float, typer.Option(help="Relative MIP gap at which to stop.", min=0.0)] = 1e-6,
     time_limit: Annotated[float, typer.Option(help="Seconds for each scenario.", min=0.0)] = 30.0,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -80,6 +82,10 @@ def dispatch(
     storages = storage if storage is not None else [*base.stores.index, *base.storage_units.index]
     chosen = scenario or list(SCENARIOS)
     every = {name: _prepared(base, name, storages) for name in chosen}
+    if dry_run:
+        what = f"{', '.join(chosen)} of {network or BUNDLED}, with {', '.join(base.aidc.sites)}"
+        reply.rehearsed({"network": network or BUNDLED, "config": config}, what, out)
+        return
     _make_folder(out)
     runs = []
     for name, prepared in every.items():
@@ -112,13 +118,13 @@ def dispatch(
 def _base(network: Path | None, config: Path | None, settings: list[str], quiet: bool) -> pypsa.Network:
     """The network as the user gives it, with the sites of the configuration if there is one."""
     faults = Faults("pypsa-aidc dispatch")
-    beside = config is None or network is not None
-    faults.require(beside, "--config", str(config), "a network beside it", "Name the file that its sites go into.")
-    faults.require(config is not None or not settings, "--set", ", ".join(settings), "a --config that it overrides")
+    sites = config is not None and has_sites(config, settings)
+    needed = network is not None or not sites
+    faults.require(needed, "--config", str(config), "a network beside it", "Name the file that its sites go into.")
     faults.raise_any()
     if network is None:
         return pypsa.Network(_bundled())
-    if config is None:
+    if config is None or not sites:
         return open_network(network, "pypsa-aidc dispatch")
     chosen = load_config(config, settings)
     n = load(network)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import typer
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from pypsa_aidc import fleet, fleet_plots
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.fleet.scaling import UNITS
 
@@ -83,32 +83,46 @@ class Report:
 def fleet_verb(
     trace: Annotated[Path | None, typer.Argument(help="Folder of a trace; the synthetic fleet if left out.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("fleet-results"),
-    layout: Annotated[str, typer.Option(help="Layout of the trace: " + ", ".join(fleet.LAYOUTS))] = "alibaba-2026",
-    utilisation: Annotated[str | None, typer.Option(help="Scale of utilisation: percent, fraction or absent.")] = None,
-    mapping: Annotated[str, typer.Option(help="Which work is eligible: conservative, central, liberal.")] = "central",
+    layout: Annotated[
+        str,
+        typer.Option(
+            help="Layout of the trace: " + ", ".join(fleet.LAYOUTS), autocompletion=lambda: list(fleet.LAYOUTS)
+        ),
+    ] = "alibaba-2026",
+    utilisation: Annotated[
+        Literal["percent", "fraction", "absent"] | None, typer.Option(help="Scale of utilisation in the trace.")
+    ] = None,
+    mapping: Annotated[
+        Literal["conservative", "central", "liberal"], typer.Option(help="Which work is eligible.")
+    ] = "central",
     rating: Annotated[float | None, typer.Option(help="Rating of accelerators that are not listed, W.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder that keeps partition results, to resume.")] = None,
     max_rejected: Annotated[float, typer.Option(help="Largest share of faulty rows that is only counted.")] = 0.01,
     draws: Annotated[int, typer.Option(help="Draws of the power model.")] = 300,
     seed: Annotated[int, typer.Option(help="Seed of draws and bootstraps.")] = 0,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
-    if trace is None:
+    found = None if trace is None else fleet.trace(trace, layout, utilisation=utilisation)
+    if dry_run:
+        source = "the synthetic fleet" if found is None else f"{found.label}, {len(found.pods)} partitions"
+        Reply(as_json, quiet).rehearsed({"trace": trace, "mapping": mapping}, source, out)
+        return
+    if found is None:
         made = fleet.synthetic()
         statistics = made.statistics
         execution: fleet.Execution | None = made.execution
     else:
-        found = fleet.trace(trace, layout, utilisation=utilisation)  # type: ignore[arg-type]
         statistics = fleet.statistics(found, keep=keep, max_rejected=max_rejected)
         has_summary = found.layout.kind == "hourly" and bool(found.summary)
         execution = fleet.execution(found, keep=keep) if has_summary else None
     report = Report(out, statistics.synthetic, Reply(as_json, quiet))
     report.reply.show(str(statistics.audit), highlight=False)
     central = fleet.PowerModel(other_rating=rating)
-    envelope = fleet.envelope(statistics, mapping, central)  # type: ignore[arg-type]
+    envelope = fleet.envelope(statistics, mapping, central)
     envelope.save(report.path("envelope.nc"))
     ensemble = fleet.ensemble(statistics, fleet.power_draws(draws, seed, central))
     if len(statistics.audit.to_frame()):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
 from pypsa_aidc.cli.console import quiet_libraries
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.network import export, load
 
 
@@ -16,14 +17,22 @@ def freeze_verb(
     network: Annotated[Path, typer.Argument(help="File of a solved network with AIDCs.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="netCDF file to write.")],
     thaw: Annotated[bool, typer.Option("--thaw", help="Free the jobs instead of fixing their power.")] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Write decided power as p_set, so that plain PyPSA gets the same loads, objective and prices."""
     quiet_libraries()
     n = load(network)
-    export(n, out, frozen=not thaw)
     sites = list(n.aidc.sites)
+    about = {"network": network, "out": out, "frozen": not thaw, "sites": sites}
+    done = f"the jobs of {', '.join(sites) or 'no site'} are {'free' if thaw else 'fixed'}"
     reply = Reply(as_json, quiet)
-    reply.line(f"wrote {out}: the jobs of {', '.join(sites) or 'no site'} are {'free' if thaw else 'fixed'}")
-    reply.data({"network": str(network), "out": str(out), "frozen": not thaw, "sites": sites})
+    if dry_run:
+        with TemporaryDirectory() as folder:
+            export(n, Path(folder) / "checked.nc", frozen=not thaw)
+        reply.rehearsed(about, done, out)
+        return
+    export(n, out, frozen=not thaw)
+    reply.line(f"wrote {out}: {done}")
+    reply.data(about)

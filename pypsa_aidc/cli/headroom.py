@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Table
 
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.headroom import headroom
 
@@ -34,7 +34,9 @@ def headroom_verb(
     outages: Annotated[bool, typer.Option(help="Secure against every line and transformer (N-1).")] = False,
     relief: Annotated[float | None, typer.Option(help="Share of the site that may be curtailed.", min=0.0)] = None,
     emergency: Annotated[float, typer.Option(help="Rating after an outage over normal rating.", min=1.0)] = 1.0,
-    slack: Annotated[str, typer.Option(help="Without redispatch: spare, capacity or load.")] = "spare",
+    slack: Annotated[
+        Literal["spare", "capacity", "load"], typer.Option(help="Without redispatch: what serves the site.")
+    ] = "spare",
     cutoff: Annotated[float, typer.Option(help="Without redispatch: distribution factor that counts.")] = 1e-6,
     worsened: Annotated[
         bool, typer.Option(help="Without redispatch: only overloads that a site worsens count.")
@@ -43,6 +45,7 @@ def headroom_verb(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for headroom.csv, headroom.nc and map.png.")] = Path(
         "headroom"
     ),
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -50,6 +53,12 @@ def headroom_verb(
     quiet_libraries()
     reply = Reply(as_json, quiet, width=None)
     opened = _open(network)
+    if dry_run:
+        _require_buses(opened, bus or [])
+        reply.rehearsed(
+            {"network": network}, f"{len(bus or opened.buses)} buses in {len(opened.snapshots)} snapshots", out
+        )
+        return
     with silenced_stdout():
         result = headroom(
             opened,
@@ -93,6 +102,13 @@ def _open(path: Path) -> pypsa.Network:
     except Exception as error:
         faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
         raise InputError(faults.subject, tuple(faults)) from error
+
+
+def _require_buses(n: pypsa.Network, buses: list[str]) -> None:
+    faults = Faults("pypsa-aidc headroom")
+    for bus in buses:
+        faults.require(bus in n.buses.index, "--bus", bus, "a bus of the network")
+    faults.raise_any()
 
 
 def _table(frame: pd.DataFrame) -> Table:

@@ -21,6 +21,9 @@ from pypsa_aidc.errors import UnitWarning
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Read and check everything that is given, compute and write nothing.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="key=value that overrides the file, repeatable: sites.dc1.gpus=1024."),
@@ -73,6 +76,11 @@ class Reply:
         for row in frame.itertuples(index=False):
             shown.add_row(*(_cell(value) for value in row))
         self.show(shown, markup=False)
+
+    def rehearsed(self, about: Mapping[str, Any], what: str, out: Path | None) -> None:
+        """Say what would have been done, where `--dry-run` ends."""
+        self.line(f"{what}; would write {out or 'nothing'} (--dry-run)")
+        self.data({**about, "dry_run": True, "would_write": out, "written": []})
 
     def data(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object."""

@@ -14,7 +14,7 @@ from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.dispatch import open_network
 from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.network import values as value_flexibility
 from pypsa_aidc.report import report
 
@@ -44,6 +44,7 @@ def report_verb(
         typer.Option(help="Storage that must not charge and discharge at once, repeatable; as in the solve."),
     ] = None,
     title: Annotated[str, typer.Option(help="Title; the name of the network if left out.")] = "",
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -58,6 +59,9 @@ def report_verb(
         shown = fleet.surface(fleet_envelope, q=q)
     terms = None if fleet_envelope is None else fleet.contract(fleet_envelope, duration, reliability, q=q)
     table = None if headroom is None else HeadroomTable(read_headroom(headroom, n), n)
+    if dry_run:
+        reply.rehearsed({"network": network}, f"a report on {', '.join(n.aidc.sites)}", out)
+        return
     storages = exclusive or []
     worth = _worth(n, storages, gap, time_limit, reply) if values else None
     report(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import pypsa
@@ -19,7 +19,7 @@ from rich.table import Table
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries
 from pypsa_aidc.cli.fleet import Report
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.headroom import (
     Demand,
@@ -59,21 +59,26 @@ def screen_verb(
     budget: Annotated[
         list[float] | None, typer.Option(help="Share of hours that may be called; repeatable. 0.25 % to 2 %.")
     ] = None,
-    period: Annotated[str, typer.Option(help="What a budget is a share of: whole or year.")] = "whole",
-    offsets: Annotated[str, typer.Option(help="Alignments: random, day, week or all.")] = "random",
+    period: Annotated[Literal["whole", "year"], typer.Option(help="What a budget is a share of.")] = "whole",
+    offsets: Annotated[
+        Literal["random", "day", "week", "all"], typer.Option(help="Alignments of the load to the demand.")
+    ] = "random",
     seed: Annotated[int | None, typer.Option(help=f"Seed of random alignments; {Offsets().seed}.")] = None,
     region: Annotated[str | None, typer.Option(help="Region in a demand file, e.g. 8910.")] = None,
     column: Annotated[str | None, typer.Option(help="Column of a demand file: raw, imputed, adjusted.")] = None,
     calendar: Annotated[
         str | None, typer.Option(help="Time zone in which days and years start; of a file, UTC.")
     ] = None,
-    gaps: Annotated[str, typer.Option(help="Missing hours of demand: raise, interpolate or drop.")] = "raise",
+    gaps: Annotated[
+        Literal["raise", "interpolate", "drop"], typer.Option(help="What to do with missing hours of demand.")
+    ] = "raise",
     limit: Annotated[int, typer.Option(help="Longest gap that is interpolated, h.")] = 24,
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
     tier: Annotated[float, typer.Option(help="Share of the load that the constant tier sheds, 0 … 1.")] = 0.2,
     reliability: Annotated[float, typer.Option(help="Reliability of calls limited by K.")] = 0.95,
     calls: Annotated[bool, typer.Option(help="Also screen calls limited by K; for whole periods.")] = True,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -83,7 +88,6 @@ def screen_verb(
     """
     quiet_libraries()
     faults = Faults("pypsa-aidc screen")
-    faults.require(offsets in OFFSETS, "--offsets", offsets, f"one of {', '.join(OFFSETS)}")
     faults.require(seed is None or offsets == "random", "--seed", seed, "nothing: only random offsets are drawn")
     faults.require(demand is None or demand.is_file(), "demand", str(demand), "an existing file")
     faults.raise_any()
@@ -98,9 +102,13 @@ def screen_verb(
     shapes = profiles(made, q=q, tier=tier)
     report = Report(out, made.synthetic, reply, notes=notes)
     reply.show(str(tidy), f"\n{tidy.source}, column '{tidy.column}'", highlight=False)
+    if dry_run:
+        what = f"{len(shapes)} representations at {len(margins) * len(budgets)} caps and budgets, {alignments}"
+        reply.rehearsed({"demand": demand or BUNDLED, "envelope": envelope}, what, out)
+        return
     with _noted(reply, notes):
-        found = screen(tidy, shapes, period=period, margin=margins, budget=budgets, offsets=alignments)  # type: ignore[arg-type]
-        case = screen(tidy, shapes, period=period, margin=MARGIN, budget=BUDGET, offsets=alignments)  # type: ignore[arg-type]
+        found = screen(tidy, shapes, period=period, margin=margins, budget=budgets, offsets=alignments)
+        case = screen(tidy, shapes, period=period, margin=MARGIN, budget=BUDGET, offsets=alignments)
         limited = None
         if calls and period == "whole":
             surface = fleet.surface(made, q=q)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pandas as pd
 import typer
 
 from pypsa_aidc import fleet, fleet_plots
 from pypsa_aidc.cli.fleet import Report
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.fleet.backtest import WEEK
 from pypsa_aidc.fleet.portfolio import ENUMERABLE
 
@@ -19,10 +19,13 @@ def surface_verb(
     envelope: Annotated[Path | None, typer.Argument(help="envelope.nc; the synthetic fleet if left out.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("fleet-results"),
     portfolio: Annotated[str, typer.Option(help="supported, all, or names with commas.")] = "supported",
-    boundary: Annotated[str, typer.Option(help="idle-retained, attributed or node-sleep.")] = "idle-retained",
+    boundary: Annotated[
+        Literal["idle-retained", "attributed", "node-sleep"], typer.Option(help="What a pause takes off the load.")
+    ] = "idle-retained",
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of shifts and bootstraps.")] = 0,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -31,6 +34,12 @@ def surface_verb(
     report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
     names = None if portfolio == "all" else fleet_envelope.portfolio(_named(portfolio))
     common = {"portfolio": names, "boundary": boundary}
+    if dry_run:
+        hours = fleet_envelope.data.sizes["hour"]
+        report.reply.rehearsed(
+            {"envelope": envelope}, f"{hours} hours of {len(fleet_envelope.portfolio(names))} clusters", out
+        )
+        return
     asked = {"envelope": envelope, "portfolio": fleet_envelope.portfolio(names), "boundary": boundary, "q": q}
     surfaces = {
         method: fleet.surface(fleet_envelope, q=q, method=method, **common)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from tests.brute_force import schedules
 from tests.network.tiny import QUIET
 from tests.strategies import plain_loads, prices
 
-SLOTS, BATCH = 6, 25
+SLOTS, BATCH = 6, 50
 PUE, BASE, REWARD = 1.25, 0.2, 30.0
 
 
@@ -45,13 +45,6 @@ class Instance:
         used = np.where(self.price < -REWARD, 0.0, np.minimum(self.sun, meter))
         return float(np.sum(self.price * (meter - used) + REWARD * (self.sun - used)))
 
-    def add_to(self, n: pypsa.Network, name: str) -> None:
-        n.add("Bus", name, carrier="AC")
-        n.add("Generator", f"{name} market", bus=name, p_nom=100.0, marginal_cost=self.price)
-        n.add("Generator", f"{name} sun", bus=name, p_nom=1.5, p_max_pu=self.sun / 1.5, marginal_cost=-REWARD)
-        jobs = [self.first, self.second]
-        aidc.add(n, name, bus=name, gpus=self.pool, pue=PUE, base_load=BASE, jobs=jobs)
-
 
 @st.composite
 def instances(draw: st.DrawFn) -> Instance:
@@ -66,30 +59,43 @@ def instances(draw: st.DrawFn) -> Instance:
 
 
 def network(chosen: list[Instance]) -> pypsa.Network:
+    """All instances side by side; what PyPSA can add in one call is added in one."""
     n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=SLOTS, freq="h"))
     n.add("Carrier", "AC")
-    for position, instance in enumerate(chosen):
-        instance.add_to(n, f"s{position}")
+    sites = [f"s{position}" for position in range(len(chosen))]
+    n.add("Bus", sites, carrier="AC")
+    price = np.array([instance.price for instance in chosen]).T
+    n.add("Generator", sites, suffix=" market", bus=sites, p_nom=100.0, marginal_cost=price)
+    sun = np.array([instance.sun for instance in chosen]).T / 1.5
+    n.add("Generator", sites, suffix=" sun", bus=sites, p_nom=1.5, p_max_pu=sun, marginal_cost=-REWARD)
+    for site, instance in zip(sites, chosen, strict=True):
+        jobs = [instance.first, instance.second]
+        aidc.add(n, site, bus=site, gpus=instance.pool, pue=PUE, base_load=BASE, jobs=jobs)
     return n
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("formulation", ["time", "literal"])
 @given(batch=st.lists(instances(), min_size=BATCH, max_size=BATCH))
 @settings(max_examples=500 // BATCH, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-def test_optimum_is_that_of_enumeration(formulation: str, batch: list[Instance]) -> None:
-    """500 instances a formulation (T = 6, up to 4 segments, 3 modes, two jobs), 25 of them in each network."""
-    expected = [(instance, instance.least_cost()) for instance in batch]
-    feasible = {position: instance for position, (instance, cost) in enumerate(expected) if cost < np.inf}
+def test_optimum_is_that_of_enumeration(batch: list[Instance]) -> None:
+    """500 instances (T = 6, up to 4 segments, 3 modes, two jobs) by either formulation, side by side."""
+    costs = [instance.least_cost() for instance in batch]
+    feasible = [(instance, cost) for instance, cost in zip(batch, costs, strict=True) if cost < np.inf]
     assume(feasible)
-    n = network(list(feasible.values()))
-    n.optimize(extra_functionality=aidc.hook(formulation=formulation), **QUIET)  # type: ignore[arg-type]
-    aidc.record(n)
-    meter = n.aidc.power().xs("meter", axis=1, level="part")
-    for site, (position, instance) in enumerate(feasible.items()):
-        cost = instance.dispatch_cost(meter[f"s{site}"].to_numpy())
-        # Solvers may use their tolerance of 1e-6 in each row.
-        assert cost == pytest.approx(expected[position][1], abs=1e-4)
-    for instance in [one for one, cost in expected if cost == np.inf][:1]:
-        with pytest.raises(aidc.InfeasibleError):
-            aidc.optimize(network([instance]), formulation=formulation, **QUIET)  # type: ignore[arg-type]
+    n = network([instance for instance, _ in feasible])
+    for formulation in ("time", "literal"):
+        n.optimize(extra_functionality=aidc.hook(formulation=formulation), **QUIET)  # type: ignore[arg-type]
+        aidc.record(n)
+        meter = n.aidc.power().xs("meter", axis=1, level="part")
+        for position, (instance, cost) in enumerate(feasible):
+            # Solvers may use their tolerance of 1e-6 in each row.
+            assert instance.dispatch_cost(meter[f"s{position}"].to_numpy()) == pytest.approx(cost, abs=1e-4)
+
+
+@pytest.mark.parametrize("formulation", ["time", "literal"])
+@given(instance=instances())
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_no_schedule_of_the_enumeration_is_an_infeasible_network(formulation: str, instance: Instance) -> None:
+    assume(instance.least_cost() == np.inf)
+    with pytest.raises(aidc.InfeasibleError):
+        aidc.optimize(network([instance]), formulation=formulation, **QUIET)  # type: ignore[arg-type]
