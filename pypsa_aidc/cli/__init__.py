@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, report, screen, surface
+from pypsa_aidc.cli.reply import with_progress
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 EXIT_REFUSED = 1
@@ -32,6 +33,9 @@ app.command("surface")(surface.surface_verb)
 app.command("screen")(screen.screen_verb)
 app.command("report")(report.report_verb)
 app.command("headroom")(headroom.headroom_verb)
+for command in app.registered_commands:
+    assert command.callback is not None
+    command.callback = with_progress(command.callback)
 
 
 def main() -> None:

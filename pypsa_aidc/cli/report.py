@@ -59,7 +59,7 @@ def report_verb(
     terms = None if fleet_envelope is None else fleet.contract(fleet_envelope, duration, reliability, q=q)
     table = None if headroom is None else HeadroomTable(read_headroom(headroom, n), n)
     storages = exclusive or []
-    worth = _worth(n, storages, gap, time_limit, reply) if values else None
+    worth = _worth(n, storages, gap, time_limit) if values else None
     report(
         n,
         out,
@@ -83,7 +83,7 @@ def report_verb(
     reply.answer({"network": network, "status": n.aidc.status}, given_tables, written=[out])
 
 
-def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float, reply: Reply) -> pd.DataFrame:
+def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:
     options: dict[str, Any] = {"mip_rel_gap": gap, "time_limit": time_limit, "output_flag": False}
-    with reply.waiting("solving again for the values of flexibility ..."), silenced_stdout():
+    with silenced_stdout():
         return value_flexibility(n, exclusive=storages, **options)

@@ -13,6 +13,7 @@ from pypsa_aidc.network.addition import update
 from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.site import Site, copy_network, sites
 from pypsa_aidc.network.solve import optimize
+from pypsa_aidc.progress import track
 
 
 def values(
@@ -71,18 +72,18 @@ def values(
     faults.raise_any()
     present = _solve(n, snapshots, options)
     table = {}
-    for site in sites(n).values():
-        for word in only:
-            step, unit, change = known[word]
-            other = copy_network(n)
-            change(other, site)
-            try:
-                solved = _solve(other, snapshots, options)
-                value = solved[0] - present[0] if word == "waiting" else present[0] - solved[0]
-                uncertainty = present[1] + solved[1]
-            except InfeasibleError:
-                value, uncertainty = float("inf"), 0.0
-            table[site.name, word] = {"step": step, "unit": unit, "value": value, "uncertainty": uncertainty}
+    questions = [(site, word) for site in sites(n).values() for word in only]
+    for site, word in track(questions, "values of flexibility, one solve each"):
+        step, unit, change = known[word]
+        other = copy_network(n)
+        change(other, site)
+        try:
+            solved = _solve(other, snapshots, options)
+            value = solved[0] - present[0] if word == "waiting" else present[0] - solved[0]
+            uncertainty = present[1] + solved[1]
+        except InfeasibleError:
+            value, uncertainty = float("inf"), 0.0
+        table[site.name, word] = {"step": step, "unit": unit, "value": value, "uncertainty": uncertainty}
     frame = pd.DataFrame.from_dict(table, orient="index")
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "what"])
     frame.attrs["units"] = {"value": "USD", "uncertainty": "USD"}
