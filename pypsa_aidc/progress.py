@@ -119,7 +119,7 @@ def _tracked(display: _Display, items: Iterable[T], work: _Work) -> Iterator[T]:
     with display.showing(work):
         for item in items:
             yield item
-            work.advance()
+            work.advance(time.monotonic())
 
 
 @contextmanager
@@ -159,12 +159,12 @@ class _Work:
         self.moments.append((self.started, 0))
         self.latest = self.started
 
-    def advance(self) -> None:
+    def advance(self, now: float) -> None:
         """Count one more item."""
         self.done += 1
-        self.latest = time.monotonic()
-        if self.latest - self.moments[-1][0] >= 1.0:
-            self.moments.append((self.latest, self.done))
+        self.latest = now
+        if now - self.moments[-1][0] >= 1.0:
+            self.moments.append((now, self.done))
 
     def left(self, now: float) -> float | None:
         """Seconds left at the pace of late; `None` as long as nothing is known of it."""
@@ -184,7 +184,8 @@ class _Work:
             bar = ProgressBar(None, width=_BAR, pulse=True)
             amount = str(self.done) if self.done else "" if self.state is None else self.state()
             rest = "" if self.limit is None else f"at most {_clock(self.limit - (now - self.started))} left"
-        return Text(self.label), bar, Text(amount), Text(_clock(now - self.started)), Text(rest)
+        label = Text(self.label, no_wrap=True, overflow="ellipsis")
+        return label, bar, Text(amount), Text(_clock(now - self.started)), Text(rest)
 
 
 class _Display:
@@ -236,7 +237,9 @@ class _Display:
         if not old and self._live is None:
             return
         table = Table.grid(padding=(0, 1))
-        for _ in range(5):
+        # Where the terminal is narrow, labels give way.
+        table.add_column()
+        for _ in range(4):
             table.add_column(no_wrap=True)
         for work in old:
             table.add_row(*work.cells(now))

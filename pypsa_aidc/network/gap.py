@@ -38,7 +38,7 @@ class Gap:
 
     def _note(self, event: Any) -> None:
         gap = event.data_out.mip_gap
-        self._words = f"gap {100 * gap:.2g} %" if math.isfinite(gap) else "no schedule yet"
+        self._words = f"gap {100 * gap:.2g} %" if math.isfinite(gap) else "no solution yet"
 
 
 def time_limit(options: Mapping[str, Any]) -> float | None:

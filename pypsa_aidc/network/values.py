@@ -73,7 +73,7 @@ def values(
     present = _solve(n, snapshots, options)
     table = {}
     questions = [(site, word) for site in sites(n).values() for word in only]
-    for site, word in track(questions, "values of flexibility, one solve each"):
+    for site, word in track(questions, "values, one solve each"):
         step, unit, change = known[word]
         other = copy_network(n)
         change(other, site)
