@@ -50,7 +50,8 @@ def progress(file: TextIO | None = None, *, force: bool = False) -> Iterator[Non
 
     Notes
     -----
-    The lines belong to the context in which they are asked for (a `contextvars.ContextVar`): threads started within
+    Give `aidc.optimize` the option ``output_flag=False``, or the log of HiGHS on the same terminal gets between the
+    lines. The lines belong to the context in which they are asked for (a `contextvars.ContextVar`): threads started within
     stay silent unless they run in a copy of it. Within another `progress` for the same file nothing changes.
 
     Examples
@@ -167,12 +168,15 @@ class _Work:
             self.moments.append((now, self.done))
 
     def left(self, now: float) -> float | None:
-        """Seconds left at the pace of late; `None` as long as nothing is known of it."""
+        """Seconds left at the pace of late; `None` where nothing is known of it, as of a last item that is overdue."""
         if self.total is None or not self.done:
             return None
         since, before = self.moments[0]
         pace = (self.latest - since) / (self.done - before)
-        return max(0.0, pace * (self.total - self.done) - (now - self.latest))
+        present, others = pace - (now - self.latest), self.total - self.done - 1
+        if others < 0:
+            return 0.0
+        return None if present < 0 and not others else max(0.0, present) + pace * others
 
     def cells(self, now: float) -> tuple[Text | ProgressBar, ...]:
         """Label, bar, amount, time since the start, time left."""

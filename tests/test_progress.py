@@ -251,10 +251,13 @@ def test_time_left_by_hand() -> None:
         work.advance(now)
     assert work.left(106.0) == pytest.approx(14.0)  # seven items at 2 s
     assert work.left(107.5) == pytest.approx(12.5)
-    assert work.left(300.0) == 0.0  # late, never negative
-    for now in range(108, 122, 2):
+    assert work.left(300.0) == pytest.approx(12.0)  # one item is overdue, six are to come
+    for now in range(108, 120, 2):
         work.advance(float(now))
-    assert work.left(120.0) == 0.0
+    assert work.left(118.0) == pytest.approx(2.0)
+    assert work.left(130.0) is None  # the last item is overdue: nothing is known
+    work.advance(130.0)
+    assert work.left(130.0) == 0.0
 
 
 def test_time_left_forgets_parts_that_were_picked_up_from_disk() -> None:
