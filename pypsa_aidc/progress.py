@@ -51,7 +51,7 @@ def progress(file: TextIO | None = None, *, force: bool = False) -> Iterator[Non
     Notes
     -----
     Give `aidc.optimize` the option ``output_flag=False``, or the log of HiGHS on the same terminal gets between the
-    lines. The lines belong to the context in which they are asked for (a `contextvars.ContextVar`): threads started within
+    lines. They belong to the context in which they are asked for (a `contextvars.ContextVar`): threads started within
     stay silent unless they run in a copy of it. Within another `progress` for the same file nothing changes.
 
     Examples
