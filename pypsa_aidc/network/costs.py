@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import columns, names
 from pypsa_aidc.network.site import sites
 
@@ -22,7 +23,8 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
 
     A generator with a negative `marginal_cost` of -c costs c for each MWh curtailed, less a constant of c times its
     available energy: PyPSA optimises the first, people read the second. Here such a generator costs c times its
-    curtailed energy. The parts of the AIDCs cost nothing themselves and are left out. The total is that of Eq. 35 of
+    curtailed energy. The parts of the AIDCs cost nothing themselves and are left out, but for the relief of fleets,
+    which may have a cost. The total is that of Eq. 35 of
     [1]; it differs from `n.objective` by that constant, and by investment, start-up, quadratic and mode-change costs,
     which it does not contain.
 
@@ -38,6 +40,7 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
     """
     weight = n.snapshot_weightings["objective"]
     parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
+    parts += [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
     table = []
     for component, attribute, price in _OPERATED:
         static, dynamic = n.c[component].static, n.c[component].dynamic
