@@ -15,6 +15,7 @@ from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.dispatch import open_network
 from pypsa_aidc.cli.headroom_table import open_headroom
 from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply
+from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import values as value_flexibility
 from pypsa_aidc.report.attachments import Attachments
 from pypsa_aidc.report.front import write_report
@@ -60,6 +61,10 @@ def report_verb(
     terms = None if fleet_envelope is None else fleet.contract(fleet_envelope, duration, reliability, q=q)
     table = None if headroom is None else open_headroom(headroom, n)
     storages = exclusive or []
+    faults = Faults("pypsa-aidc report")
+    remedy = "Fleets have no such values: their prices and limits are in the report."
+    faults.require(not values or bool(n.aidc.sites), "--values", "a network without training sites", "some", remedy)
+    faults.raise_any()
     worth = _worth(n, storages, gap, time_limit, reply) if values else None
     sources = {f"file {path.name}": f"SHA-256 {sha256(path.read_bytes()).hexdigest()}" for path in given}
     document = write_report(n, out, Attachments(shown, terms, table, worth, sources), tuple(storages), title)

@@ -149,7 +149,8 @@ def _bound(limits: pd.DataFrame, calls: pd.DataFrame, found: dict[str, Fleet]) -
 
 def _picture(fleet: str, power: pd.DataFrame, calls: pd.DataFrame) -> Picture:
     meter = power["meter"]
-    shed = f"{len(calls)} calls shed {shown(float(calls['energy'].sum()))} MWh" if len(calls) else "nothing is shed"
+    verb = "call sheds" if len(calls) == 1 else "calls shed"
+    shed = f"{len(calls)} {verb} {shown(float(calls['energy'].sum()))} MWh" if len(calls) else "nothing is shed"
     alt = (
         f"Power of {fleet} at the meter over time, {shown(float(meter.min()))} to {shown(float(meter.max()))} MW, with "
         f"its calls marked: {shed}."
