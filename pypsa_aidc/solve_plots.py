@@ -27,8 +27,8 @@ from pypsa_aidc.plot import (
 )
 
 _SITE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
-_MOST_NAMED = 12
-"""Calls of a fleet that get their duration written above them."""
+_LEAST_APART = 0.04
+"""Share of the horizon between two calls of a fleet from which there is room for their durations."""
 _LEAST_SHOWN = 1e-16
 """Violation that is drawn for an exact 0, which has no place on a logarithmic axis."""
 
@@ -150,15 +150,17 @@ def fleet(power: pd.DataFrame, calls: pd.DataFrame, title: str = "") -> Figure:
     lower.stairs(scale * power["relief"].to_numpy(), edges, **relief)
     if power["rebound"].any():
         lower.stairs(-scale * power["rebound"].to_numpy(), edges, fill=True, color=PURPLE, label="rebound")
-    if len(calls) <= _MOST_NAMED:
-        for left, right, hours in zip(lefts, rights, calls["duration"], strict=True):
-            place = ((left + right) / 2, 0.97)
-            upper.text(*place, f"{hours:g} h", transform=upper.get_xaxis_transform(), ha="center", va="top", fontsize=9)
+    middles = (lefts + rights) / 2
+    if np.diff(middles, prepend=-np.inf).min(initial=np.inf) > _LEAST_APART * (edges[-1] - edges[0]):
+        for middle, hours in zip(middles, calls["duration"], strict=True):
+            upper.text(
+                middle, 0.97, f"{hours:g} h", transform=upper.get_xaxis_transform(), ha="center", va="top", fontsize=9
+            )
     # Room above the power, for the durations.
     highest = scale * float(power[["load", "meter"]].to_numpy().max(initial=0.0))
     upper.set(ylabel=f"power ({unit})", ylim=(0, 1.2 * highest or 1.0), title=title)
     lower.axhline(0, color=GREY, linewidth=0.8)
-    lower.set(ylabel=f"of these ({unit})")
+    lower.set(ylabel=f"relief ({unit})")
     for ax in (upper, lower):
         ax.margins(x=0)
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

@@ -23,7 +23,10 @@ def freeze_verb(
     quiet_libraries()
     n = load(network)
     export(n, out, frozen=not thaw)
-    sites = list(n.aidc.sites)
+    sites, fleets = list(n.aidc.sites), list(n.aidc.fleets)
     reply = Reply(as_json, quiet)
-    reply.line(f"wrote {out}: the jobs of {', '.join(sites) or 'no site'} are {'free' if thaw else 'fixed'}")
-    reply.data({"network": str(network), "out": str(out), "frozen": not thaw, "sites": sites})
+    whose = " and ".join(
+        f"{word} of {', '.join(names)}" for word, names in (("the jobs", sites), ("the relief", fleets)) if names
+    )
+    reply.line(f"wrote {out}: {whose or 'the jobs of no site'} are {'free' if thaw else 'fixed'}")
+    reply.data({"network": str(network), "out": str(out), "frozen": not thaw, "sites": sites, "fleets": fleets})

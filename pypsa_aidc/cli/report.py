@@ -52,7 +52,7 @@ def report_verb(
     """Write a report on a solved network: one self-contained file, as web page, workbook or PDF."""
     quiet_libraries()
     reply = Reply(as_json, quiet, width=None)
-    n = open_network(network, "pypsa-aidc report")
+    n = open_network(network, "pypsa-aidc report", sites_only=False)
     given = [path for path in (network, surface, envelope, headroom) if path is not None]
     fleet_envelope = None if envelope is None else fleet.load_envelope(envelope)
     shown = None if surface is None else fleet.load_surface(surface)
