@@ -106,8 +106,8 @@ def _headroom(headroom: Headroom) -> Section:
         absent.append(f"There is no map: {'; '.join(map(str, error.faults))}")
     attrs = getattr(getattr(headroom, "data", None), "attrs", {})
     asked = [f"{name}: {attrs[name]}" for name in ("method", "contingencies", "response") if attrs.get(name)]
-    text = [f"{'; '.join(asked)}."] if asked else []
-    text += [f"{note}." for note in str(attrs.get("notes", "")).split("; ") if note]
+    told = ["; ".join(asked), *str(attrs.get("notes", "")).split("; ")]
+    text = [f"{part[0].upper()}{part[1:]}." for part in told if part]
     return Section("Headroom", tuple(text), tuple(pictures), tuple(tables), tuple(absent))
 
 
