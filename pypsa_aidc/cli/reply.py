@@ -18,7 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pypsa_aidc.errors import UnitWarning
+from pypsa_aidc.errors import PriceWarning, UnitWarning
 from pypsa_aidc.progress import progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -128,12 +128,13 @@ def with_progress(verb: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def told_warnings(quiet: bool = False) -> Iterator[None]:
-    """Print warnings about units as one line each; they are about the user's numbers, not about our code."""
+    """Print warnings as one line each, where they are about the user's numbers and not about our code."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UnitWarning)
+        for kind in (UnitWarning, PriceWarning):
+            warnings.simplefilter("always", kind)
         yield
     for each in caught:
-        if issubclass(each.category, UnitWarning) and not quiet:
+        if issubclass(each.category, UnitWarning | PriceWarning) and not quiet:
             Console(stderr=True, soft_wrap=True).print(f"warning: {each.message}", style="yellow", markup=False)
 
 
