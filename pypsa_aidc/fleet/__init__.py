@@ -16,6 +16,7 @@ from pypsa_aidc.fleet.backtest import Backtest, backtest
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.contract import Contract, contract, net_energy_ratio
 from pypsa_aidc.fleet.counterfactual import Counterfactuals, counterfactuals, independent, representations, shuffled
+from pypsa_aidc.fleet.coverage import Coverage, CoverageWarning
 from pypsa_aidc.fleet.envelope import Envelope, envelope, envelope_from_frame, load_envelope
 from pypsa_aidc.fleet.eras import eras
 from pypsa_aidc.fleet.execution import Execution, execution
@@ -72,6 +73,8 @@ __all__ = [
     "Condition",
     "Contract",
     "Counterfactuals",
+    "Coverage",
+    "CoverageWarning",
     "Displacement",
     "Ensemble",
     "Envelope",

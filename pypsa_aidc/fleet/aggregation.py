@@ -11,13 +11,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.fleet.audit import Audit, merged
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
-from pypsa_aidc.fleet.trace import SLACK, Partition, Trace, pod_rows, reading, scan, server_rows
+from pypsa_aidc.fleet.trace import SLACK, Partition, Trace, idle_hours, pod_rows, reading, scan, server_rows
 
-VERSION = 1
+VERSION = 2
 """Of the partition results on disk: a change of what they hold makes kept ones stale."""
 
 LOOKS_LIKE_FRACTIONS = "partitions declared in percent that never exceed 1 %"
@@ -25,8 +27,10 @@ ENOUGH_TO_TELL = 20
 """Rows with a utilisation before a partition's largest one says something about the scale."""
 
 
-def aggregated(trace: Trace, keep: Path | None, count_servers: bool) -> tuple[pl.DataFrame, pl.DataFrame, Audit]:
-    """Cells, capacity and audit of an hourly trace; see `pypsa_aidc.fleet.statistics.statistics`."""
+def aggregated(
+    trace: Trace, keep: Path | None, count_servers: bool
+) -> tuple[pl.DataFrame, pl.DataFrame, Audit, npt.NDArray[np.int64]]:
+    """Cells, capacity, audit and observed hours of an hourly trace; see `pypsa_aidc.fleet.statistics.statistics`."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,10 +41,16 @@ def aggregated(trace: Trace, keep: Path | None, count_servers: bool) -> tuple[pl
         servers = [
             kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece)) for piece in trace.servers
         ]
-    cells = _summed([frame for frame, _ in pods], CELL_TYPES, KEYS)
+    observed = pl.concat([frame["hour"] for frame, _ in pods]).unique().to_numpy()
+    cells = _summed([frame.filter(_is_cell()) for frame, _ in pods], CELL_TYPES, KEYS)
     capacity = _summed([frame for frame, _ in servers], CAPACITY_TYPES, KEYS[:3])
     audit = merged((part for _, part in (*pods, *servers)), trace.label, trace.scale)
-    return cells, capacity, audit
+    return cells, capacity, audit, observed
+
+
+def _is_cell() -> pl.Expr:
+    """Tell cells from hours of which a partition only says that nothing ran: those have no other keys."""
+    return pl.col("cluster").is_not_null()
 
 
 def _summed(frames: list[pl.DataFrame], types: dict[str, Any], keys: tuple[str, ...]) -> pl.DataFrame:
@@ -110,7 +120,7 @@ def replace_table(path: Path, frame: pl.DataFrame) -> None:
 
 
 def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[pl.DataFrame, Audit]:
-    """Cells of one partition of the pod table, and its audit."""
+    """Cells of one partition of the pod table with rows of only an hour where nothing ran, and its audit."""
     used, utilisation = pl.col("gpu_hours"), pl.col("utilisation")
     cores, load = pl.col("cpu_requested").fill_null(0), pl.col("cpu_load").fill_null(0)
     good = pl.col("reason").is_null()
@@ -132,10 +142,11 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
         )
         per_server = rows.filter(good).group_by("hour", "server").agg(used.sum(), pl.col("server_gpus").max())
         overfull = per_server.filter(used > pl.col("server_gpus") * (1 + SLACK)).select(pl.len())
+        idle = idle_hours(trace, piece)
         counts = [scan(path).select(pl.len()) for _, path in piece.files]
-        tables = pl.collect_all([groups, *counts, *([overfull] if count_servers else [])], engine="streaming")
-    table = tables[0]
-    total = sum(frame.item() for frame in tables[1 : 1 + len(counts)])
+        tables = pl.collect_all([groups, idle, *counts, *([overfull] if count_servers else [])], engine="streaming")
+    table, idle_only = tables[0], tables[1].cast(CELL_TYPES["hour"])
+    total = sum(frame.item() for frame in tables[2 : 2 + len(counts)])
     cells = table.filter(good)
     faulty = table.filter(~good).sort("reason")
     noted = {name: int(cells[name].sum()) for name in cells.columns if " " in name}
@@ -156,7 +167,9 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
         noted=noted,
         examples=dict.fromkeys((*rejected, *noted), piece.name),
     )
-    return _ordered(cells, CELL_TYPES, KEYS), audit
+    ordered = _ordered(cells, CELL_TYPES, KEYS)
+    idle_only = idle_only.join(ordered, on="hour", how="anti")
+    return pl.concat([ordered, idle_only], how="diagonal").sort(KEYS), audit
 
 
 def _reduced_servers(trace: Trace, piece: Partition) -> tuple[pl.DataFrame, Audit]:

@@ -13,6 +13,7 @@ import polars as pl
 import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.fleet.coverage import coverage_of
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
@@ -83,7 +84,7 @@ class Envelope:
         faults.raise_any()
 
     def __repr__(self) -> str:
-        size = f"{self.valid.sum():,} of {self.data.sizes['hour']:,} hours, {self.data.sizes['cluster']} clusters"
+        size = f"{coverage_of(self.valid)}, {self.data.sizes['cluster']} clusters"
         means = {"workload": self.workload, "facility": self.facility, "eligible": self.relief().sum("cluster")}
         power = ", ".join(f"{name} {float(series[self.valid].mean()):.4g} MW" for name, series in means.items())
         word = "synthetic, " if self.synthetic else ""

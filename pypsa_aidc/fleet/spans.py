@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.errors import Faults
@@ -12,8 +13,11 @@ from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, SPAN_TYPES
 from pypsa_aidc.fleet.trace import LONGEST_TRACE, Trace, first_that_holds, reading, scan
 
 
-def aggregated_spans(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, Audit]:
-    """Cells, capacity and audit of a trace of spans; utilisation and CPU load are unknown throughout."""
+def aggregated_spans(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, Audit, npt.NDArray[np.int64]]:
+    """Cells, capacity, audit and observed hours of a trace of spans; utilisation and CPU load are unknown throughout.
+
+    Every hour between the first and the last event is observed: where no job ran, the fleet was idle.
+    """
     spans, audit = job_spans(trace)
     first, last = observed_hours(trace, spans)
     faults = Faults(f"Trace in '{trace.folder}'")
@@ -48,6 +52,7 @@ def aggregated_spans(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, Audit]:
         cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items()),
         capacity.select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items()),
         audit,
+        np.arange(first, last),
     )
 
 

@@ -14,6 +14,7 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.condition import Condition
+from pypsa_aidc.fleet.coverage import coverage_of
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary, Response
 from pypsa_aidc.fleet.windows import (
@@ -40,7 +41,8 @@ class Surface:
     data : xarray.Dataset
         `K` (duration × reliability, MW; NaN where no window is valid), `windows` (duration) and `tail_windows`
         (duration × reliability): how many windows there are, and how many may fall short. Attributes `mean` (MW, of the
-        series), `q`, `method`, `portfolio`, `boundary`, `response`, `condition`, `source`, `synthetic`.
+        series), `coverage` (hours there, longest hole), `q`, `method`, `portfolio`, `boundary`, `response`, `condition`,
+        `source`, `synthetic`.
 
     Raises
     ------
@@ -80,8 +82,13 @@ class Surface:
             for duration, count in zip(self.data["duration"].to_numpy(), counts, strict=True)
         ]
         header = "  ".join(f"{alpha:10.4g}" for alpha in self.data["reliability"].to_numpy())
+        seen = f", {attrs['coverage']}" if "hole" in attrs.get("coverage", "") else ""
         return "\n".join(
-            [f"Surface({word}MW, {attrs.get('method', '')}, q = {attrs.get('q', 1):g})", f"          {header}", *rows]
+            [
+                f"Surface({word}MW, {attrs.get('method', '')}, q = {attrs.get('q', 1):g}{seen})",
+                f"          {header}",
+                *rows,
+            ]
         )
 
     @property
@@ -250,6 +257,7 @@ def surface(
         series = hourly(source, faults)
         hours = np.arange(series.size)
         attrs |= {"portfolio": "series", "source": "series", "synthetic": 0}
+    attrs["coverage"] = str(coverage_of(~np.isnan(series)))
     minima = window_minima(series, hours, durations, condition)
     inside = condition.masks(hours)[0] if condition else np.ones(hours.size, bool)
     known = series[inside & ~np.isnan(series)]

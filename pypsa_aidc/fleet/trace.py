@@ -261,6 +261,15 @@ def pod_rows(trace: Trace, partition: Partition, extra: tuple[str, ...] = ()) ->
     return pl.concat(_checked(trace, frame) for frame in frames)
 
 
+def idle_hours(trace: Trace, partition: Partition) -> pl.LazyFrame:
+    """Hours of which rows that `pod_rows` skips tell that nothing ran: the one column `hour`."""
+    faults = Faults(f"Pod table, partition '{partition.name}'")
+    columns = trace.layout.pod_columns
+    frames = [_typed(trace, hour, path, POD_HOURS, columns, faults) for hour, path in partition.files]
+    faults.raise_any()
+    return pl.concat(frames).filter(_idle() & ~_bad_hour()).select("hour").unique()
+
+
 def server_rows(trace: Trace, partition: Partition) -> pl.LazyFrame:
     """Rows of a partition of the server table in the typed schema, each with the reason why it is to be left out."""
     faults = Faults(f"Server table, partition '{partition.name}'")
@@ -337,9 +346,13 @@ def _bad_hour() -> pl.Expr:
     return _not_finite("hour") | (hour < 0) | (hour > LONGEST_TRACE) | (hour != hour.floor())
 
 
+def _idle() -> pl.Expr:
+    """Whether a row neither requests nor uses an accelerator."""
+    return (pl.col("gpu_hours").fill_null(0) == 0) & (pl.col("gpu_requested").fill_null(0) <= 0)
+
+
 def _checked(trace: Trace, frame: pl.LazyFrame) -> pl.LazyFrame:
     """Skip rows without accelerators, translate words, apply the scale, and give every faulty row its reason."""
-    idle = (pl.col("gpu_hours").fill_null(0) == 0) & (pl.col("gpu_requested").fill_null(0) <= 0)
     words = trace.layout.words
     scaled = pl.col("utilisation") / (100 if trace.scale == "percent" else 1)
     outside = (scaled < 0) | (scaled > 1)
@@ -363,7 +376,7 @@ def _checked(trace: Trace, frame: pl.LazyFrame) -> pl.LazyFrame:
     }
     hours = pl.min_horizontal("gpu_hours", "gpu_requested") if trace.overuse == "clip" else pl.col("gpu_hours")
     return (
-        frame.filter(~idle)
+        frame.filter(~_idle())
         .with_columns(reason=first_that_holds(reasons), overused=overused.fill_null(False))
         .with_columns(
             clipped=outside.fill_null(False),
