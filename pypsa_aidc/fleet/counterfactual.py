@@ -201,7 +201,7 @@ def counterfactuals(
     durations: Sequence[int] = DURATIONS,
     reliabilities: Sequence[float] = RELIABILITIES,
     *,
-    portfolio: Portfolio = "supported",
+    portfolio: Portfolio = None,
     boundary: Boundary = "idle-retained",
     method: Method = "sup",
     calibrated_at: tuple[int, float] = (4, 0.95),

@@ -43,7 +43,7 @@ class Envelope:
     ----------
     data : xarray.Dataset
         `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
-        NaN in missing hours. Attributes `pue`, `mapping`, `source`, `synthetic` (0 or 1).
+        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1).
 
     Raises
     ------
@@ -149,7 +149,11 @@ class Envelope:
         unknown = sorted(set(chosen) - set(self.clusters))
         faults.require(not unknown, "portfolio", unknown, f"names among {', '.join(self.clusters)}, or 'supported'")
         faults.require(len(set(chosen)) == len(chosen), "portfolio", list(chosen), "each cluster once")
-        faults.require(len(chosen) > 0, "portfolio", list(chosen), "at least one cluster")
+        if portfolio == "supported":
+            remedy = "Use portfolio=None (on the command line: --portfolio all) for all clusters."
+            faults.require(bool(chosen), "portfolio", portfolio, f"a cluster of {SUPPORT} MW; none reaches it", remedy)
+        else:
+            faults.require(len(chosen) > 0, "portfolio", list(chosen), "at least one cluster")
         faults.raise_any()
         return chosen
 
@@ -281,6 +285,7 @@ def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerM
                 "mapping": mapping,
                 "source": statistics.audit.source,
                 "synthetic": int(statistics.synthetic),
+                "power_model": power_model.describe(cells["accelerator"].cast(pl.String).unique()),
             },
         )
     )
@@ -367,4 +372,4 @@ def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -
     cube = cube.assign(unallocated=cube["host_idle"])
     for name in VARIABLES:
         cube[name].attrs["units"] = "MW"
-    return Envelope(cube.assign_attrs(pue=pue, mapping="given", source=source, synthetic=0))
+    return Envelope(cube.assign_attrs(pue=pue, mapping="given", power_model="given", source=source, synthetic=0))

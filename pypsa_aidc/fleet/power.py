@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -150,6 +150,20 @@ class PowerModel:
             faults.add("accelerator", accelerator, f"one of {', '.join(self.ratings)}", remedy)
             faults.raise_any()
         return float(listed)  # type: ignore[arg-type]
+
+    def describe(self, accelerators: Iterable[str]) -> str:
+        """Say in one line what the model takes for these accelerators, for terms and for the metadata of results.
+
+        Examples
+        --------
+        >>> PowerModel().describe(["A100"])
+        'A100 400 W, curves ANCHORED, idle 20 %, unknown utilisation 30 % of the span, PUE 1.2'
+        """
+        ratings = ", ".join(f"{name} {self.rating(name):g} W" for name in sorted(set(accelerators)))
+        named = {"ANCHORED": ANCHORED, "LINEAR": LINEAR, "MEASURED_MID": MEASURED_MID, "MEASURED_LOW": MEASURED_LOW}
+        curves = next((name for name, curve in named.items() if dict(curve) == dict(self.curves)), "own")
+        idle, unknown = (f"{100 * share:.3g} %" for share in (self.idle_fraction, self.null_value))
+        return f"{ratings}, curves {curves}, idle {idle}, unknown utilisation {unknown} of the span, PUE {self.pue:g}"
 
     def value(self, workload: str, utilisation: npt.ArrayLike) -> Floats:
         """Share of the idle-to-rating span that an active GPU draws: g(u), with the floor of online inference in it.

@@ -98,7 +98,7 @@ class Statistics:
 
         An hour in which nothing ran is there, with 0 MW; K would be too high without it. Shape (hours,).
         """
-        valid = np.isin(self.hours, self.observed)
+        valid = np.isin(self.hours, np.asarray(self.observed))
         if self.capacity.height:
             valid &= np.isin(self.hours, self.capacity["hour"].unique().to_numpy())
         return valid

@@ -41,8 +41,8 @@ class Surface:
     data : xarray.Dataset
         `K` (duration × reliability, MW; NaN where no window is valid), `windows` (duration) and `tail_windows`
         (duration × reliability): how many windows there are, and how many may fall short. Attributes `mean` (MW, of the
-        series), `coverage` (hours there, longest hole), `q`, `method`, `portfolio`, `boundary`, `response`, `condition`,
-        `source`, `synthetic`.
+        series), `coverage` (hours that are there, longest hole), `q`, `method`, `portfolio`, `boundary`, `response`,
+        `condition`, `source`, `synthetic`; from an envelope also `mapping` and `power_model`.
 
     Raises
     ------
@@ -83,13 +83,8 @@ class Surface:
         ]
         header = "  ".join(f"{alpha:10.4g}" for alpha in self.data["reliability"].to_numpy())
         seen = f", {attrs['coverage']}" if "hole" in attrs.get("coverage", "") else ""
-        return "\n".join(
-            [
-                f"Surface({word}MW, {attrs.get('method', '')}, q = {attrs.get('q', 1):g}{seen})",
-                f"          {header}",
-                *rows,
-            ]
-        )
+        title = f"Surface({word}MW, {attrs.get('method', '')}, q = {attrs.get('q', 1):g}{seen})"
+        return "\n".join([title, f"          {header}", *rows])
 
     @property
     def K(self) -> xr.DataArray:  # noqa: N802 - the symbol of Eq. 2
@@ -249,7 +244,8 @@ def surface(
         relief = source.relief(portfolio, boundary or "idle-retained", response or "marginal")
         series, hours = relief.sum("cluster", skipna=False).to_numpy(), relief["hour"].to_numpy()
         attrs |= {"portfolio": list(map(str, relief["cluster"].to_numpy())), **relief.attrs}
-        attrs |= {name: source.data.attrs[name] for name in ("source", "synthetic", "mapping")}
+        known = ("source", "synthetic", "mapping", "power_model")
+        attrs |= {name: source.data.attrs[name] for name in known if name in source.data.attrs}
         attrs.pop("units")
     else:
         for name, value in (("portfolio", portfolio), ("boundary", boundary), ("response", response)):
@@ -260,8 +256,8 @@ def surface(
     attrs["coverage"] = str(coverage_of(~np.isnan(series)))
     minima = window_minima(series, hours, durations, condition)
     inside = condition.masks(hours)[0] if condition else np.ones(hours.size, bool)
-    known = series[inside & ~np.isnan(series)]
-    attrs["mean"] = float(known.mean()) if known.size else float("nan")
+    there = series[inside & ~np.isnan(series)]
+    attrs["mean"] = float(there.mean()) if there.size else float("nan")
     counts = {h: int((~np.isnan(m)).sum()) for h, m in minima.items()}
     data = xr.Dataset(
         {

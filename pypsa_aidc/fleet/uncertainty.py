@@ -192,7 +192,7 @@ def bootstrap(
     durations: Sequence[int] = DURATIONS,
     reliabilities: Sequence[float] = RELIABILITIES,
     *,
-    portfolio: Portfolio = "supported",
+    portfolio: Portfolio = None,
     boundary: Boundary = "idle-retained",
     block: int = 168,
     replicates: int = 200,

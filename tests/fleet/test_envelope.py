@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -137,3 +139,24 @@ def test_missing_rows_of_an_hour_that_is_there_draw_nothing():
     gap = fleet.envelope_from_frame(rows(hour=[0, 2, 0, 2]), source="table")
     assert gap.valid.tolist() == [True, False, True]
     assert tuple(gap.data["layer"].to_numpy()) == LAYERS
+
+
+def test_no_supported_cluster_names_the_way_out(envelope):
+    tiny = fleet.Envelope(envelope.data.assign(active=0.0 * envelope.data["active"]))
+    with pytest.raises(InputError, match=r"none reaches it. Use portfolio=None \(on the command line: --portfolio all"):
+        tiny.portfolio("supported")
+
+
+def test_all_clusters_are_the_default_everywhere():
+    for function in (
+        fleet.surface,
+        fleet.backtest,
+        fleet.contract,
+        fleet.bootstrap,
+        fleet.counterfactuals,
+        fleet.portfolios,
+        fleet.eras,
+        fleet.shaped,
+        fleet.Envelope.relief,
+    ):
+        assert inspect.signature(function).parameters["portfolio"].default is None, function
