@@ -16,8 +16,9 @@ import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.fleet.audit import Audit, merged
+from pypsa_aidc.fleet.rows import ABOUT, CLIPPED, IDLE, SLACK, idle_hours, met, pod_rows, server_rows
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
-from pypsa_aidc.fleet.trace import SLACK, Partition, Trace, idle_hours, pod_rows, reading, scan, server_rows
+from pypsa_aidc.fleet.trace import Partition, Trace, reading, scan
 
 VERSION = 2
 """Of the partition results on disk: a change of what they hold makes kept ones stale."""
@@ -93,7 +94,16 @@ def kept(
     name = f"{table}-{hashlib.sha256(piece.name.encode()).hexdigest()[:16]}"
     data, record = folder / f"{name}.parquet", folder / f"{name}.json"
     files = [(hour, str(path), path.stat().st_size, path.stat().st_mtime_ns) for hour, path in piece.files]
-    settings = (VERSION, pl.__version__, trace.layout, trace.scale, trace.out_of_range, trace.overuse, options)
+    settings = (
+        VERSION,
+        pl.__version__,
+        trace.layout,
+        trace.scale,
+        trace.out_of_range,
+        trace.overuse,
+        trace.origin,
+        options,
+    )
     fingerprint = hashlib.sha256(repr((files, settings)).encode()).hexdigest()
     try:
         known = json.loads(record.read_text(encoding="utf-8"))
@@ -135,10 +145,11 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
             cores.sum().alias("cpu_requested"),
             (cores * load.clip(0, 1)).sum().alias("cpu_used"),
             (good & pl.col("overused")).sum().alias("rows with more GPU-hours than requested"),
-            (good & pl.col("clipped")).sum().alias("utilisations clipped to their range"),
+            (good & pl.col("clipped")).sum().alias(CLIPPED),
             (good & (load > 1)).sum().alias("CPU loads above 1 counted as 1"),
             utilisation.max().alias("top"),
             utilisation.count().alias("known"),
+            pl.col("sample").min(),
         )
         per_server = rows.filter(good).group_by("hour", "server").agg(used.sum(), pl.col("server_gpus").max())
         overfull = per_server.filter(used > pl.col("server_gpus") * (1 + SLACK)).select(pl.len())
@@ -157,15 +168,21 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
     )
     noted = {reason: count for reason, count in noted.items() if count}
     rejected = dict(faulty.select("reason", "pods").iter_rows())
+    skipped = total - int(table["pods"].sum())
+    samples = {
+        reason: met(trace.layout, piece.name, ABOUT[reason], value)
+        for reason, value in faulty.select("reason", "sample").iter_rows()
+    }
     audit = Audit(
         source=trace.label,
         scale=trace.scale,
         partitions=1,
         rows=total,
-        skipped=total - int(table["pods"].sum()),
+        skipped={IDLE: skipped} if skipped else {},
         rejected=rejected,
         noted=noted,
-        examples=dict.fromkeys((*rejected, *noted), piece.name),
+        examples={**dict.fromkeys(noted, piece.name), **samples},
+        origin="" if trace.origin is None else f"{trace.origin:%Y-%m-%dT%H:%MZ}",
     )
     ordered = _ordered(cells, CELL_TYPES, KEYS)
     idle_only = idle_only.join(ordered, on="hour", how="anti")

@@ -17,9 +17,10 @@ from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.fleet.aggregation import LOOKS_LIKE_FRACTIONS, aggregated, replace_table
 from pypsa_aidc.fleet.audit import Audit, EraWarning, merged
 from pypsa_aidc.fleet.coverage import MUCH, Coverage, CoverageWarning, coverage_of
+from pypsa_aidc.fleet.rows import SLACK
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
 from pypsa_aidc.fleet.spans import aggregated_spans
-from pypsa_aidc.fleet.trace import LONGEST_TRACE, SLACK, Trace, reading
+from pypsa_aidc.fleet.trace import LONGEST_TRACE, Trace, reading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -256,7 +257,7 @@ def statistics(
         observed = observed[beside]
     if audit.rejected_share > max_rejected:
         for reason, count in audit.rejected.items():
-            given = f"{count:,} of {audit.rows - audit.skipped:,} rows: {reason}"
+            given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows: {reason}"
             faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
     faults.raise_any()
     result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)

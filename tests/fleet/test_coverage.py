@@ -58,7 +58,7 @@ def test_partitions_of_idle_hours_are_kept(tmp_path):
     for _ in range(2):
         statistics = fleet.statistics(found, keep=tmp_path / "kept")
         assert str(statistics.coverage) == "25 of 25 h"
-    assert statistics.audit.skipped == 1
+    assert statistics.audit.skipped_rows == 1
 
 
 def test_an_hour_of_rejected_rows_only_is_missing(tmp_path):

@@ -92,10 +92,13 @@ def test_rejected_rows_are_counted_by_reason(tmp_path):
         "utilisation out of range": 2,
     }
     # Thirteen pods and one server.
-    assert (audit.rows, audit.skipped) == (14, 2)
+    assert (audit.rows, audit.skipped) == (14, {"rows that neither request nor use an accelerator": 2})
     assert audit.rejected_share == 10 / 12
-    assert audit.examples["no cluster"] == "day=3"
-    assert set(audit.to_frame()["reason"]) == set(audit.rejected)
+    assert audit.examples["no cluster"] == "day=3, column 'cluster_id'"
+    workload = audit.examples["unknown workload"]
+    assert workload.startswith("day=3, column 'job_type_public', e.g. 'poetry'; known are training, online_inference")
+    assert audit.examples["utilisation out of range"] == "day=3, column 'avg_gpu_sm_util', e.g. '-3.0'"
+    assert set(audit.to_frame()["reason"]) == {*audit.rejected, *audit.skipped}
 
 
 def test_too_many_rejected_rows_are_refused_with_every_reason(tmp_path):
@@ -396,7 +399,12 @@ def test_openb_shows_only_the_hours_it_covers(shared_data):
     # Deletion times run from 9,964,972 s to 12,902,960 s: complete hours 2769 … 3583.
     assert (statistics.hours[0], statistics.hours[-1]) == (2769, 3583)
     # 897 pending pods never ran, 1,088 hold no GPU; 36 are both (crosstab of the file).
-    assert (statistics.audit.rows, statistics.audit.skipped) == (8152, 1949)
+    assert statistics.audit.rows == 8152
+    assert statistics.audit.skipped == {"jobs that never ran": 861, "jobs without accelerators": 1088}
+    assert list(statistics.audit.noted.values()) == [2769]
+    assert "2,769 hours before the first recorded end" in str(statistics.audit)
+    assert "8,152 rows in 1 partition, no utilisation" in str(statistics.audit)
+    assert len(statistics.audit.to_frame()) == 3
     by_hand = pl.read_csv(shared_data / "gpu_traces" / "openb_2023_pods.csv").filter(
         pl.col("scheduled_time").is_not_null() & (pl.col("num_gpu") > 0)
     )
