@@ -115,13 +115,15 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def told_warnings(quiet: bool = False) -> Iterator[None]:
-    """Print warnings about units as one line each; they are about the user's numbers, not about our code."""
+def told_warnings(quiet: bool = False, *kinds: type[Warning]) -> Iterator[None]:
+    """Print warnings about units, and of further kinds, as one line each: they are about numbers, not code."""
+    told: tuple[type[Warning], ...] = (UnitWarning, *kinds)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UnitWarning)
+        for kind in told:
+            warnings.simplefilter("always", kind)
         yield
     for each in caught:
-        if issubclass(each.category, UnitWarning) and not quiet:
+        if issubclass(each.category, told) and not quiet:
             Console(stderr=True, soft_wrap=True).print(f"warning: {each.message}", style="yellow", markup=False)
 
 

@@ -26,6 +26,7 @@ from pypsa_aidc.fleet.montecarlo import Ensemble, ensemble, relief_draws
 from pypsa_aidc.fleet.portfolio import Portfolios, independent_curve, portfolios
 from pypsa_aidc.fleet.power import (
     ANCHORED,
+    DATASHEET_RATINGS,
     LINEAR,
     MEASURED_LOW,
     MEASURED_MID,
@@ -58,6 +59,7 @@ __all__ = [
     "ANCHORED",
     "CAPACITY_TYPES",
     "CELL_TYPES",
+    "DATASHEET_RATINGS",
     "JOBS",
     "LAYOUTS",
     "LINEAR",

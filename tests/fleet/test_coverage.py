@@ -101,3 +101,14 @@ def test_the_published_trace_misses_one_hour(synthetic, envelope):
     # Sec. 2.1 of [2].
     assert str(synthetic.statistics.coverage) == "4,439 of 4,440 h, longest hole 1 h"
     assert fleet.surface(envelope).windows == {1: 4439, 2: 4437, 4: 4433, 8: 4425, 24: 4393}
+
+
+def test_a_fleet_that_idles_has_no_share_and_no_band_but_no_failure(tmp_path):
+    found = idle_half(tmp_path, rows_of_zero=True, servers=False, requested=False)
+    envelope = fleet.envelope(fleet.statistics(found))
+    sample = fleet.bootstrap(envelope, replicates=5)
+    assert sample.band().sel(duration=4, reliability=0.95).to_numpy().tolist() == [0.0, 0.0]
+    table = fleet.representations(envelope)
+    assert table["K_4h"]["trace-derived, idle retained"] == 0.0
+    assert np.isnan(fleet.counterfactuals(envelope, replicates=1).data.attrs["tail_share"])
+    assert fleet.backtest(envelope, train_weeks=4, test_weeks=2).summary.loc[4, "coverage"] == 1.0
