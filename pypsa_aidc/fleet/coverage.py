@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,3 +54,10 @@ def coverage_of(valid: npt.NDArray[np.bool_]) -> Coverage:
     edges = np.flatnonzero(np.diff(np.concatenate([[True], valid, [True]]).astype(int)))
     holes = edges[1::2] - edges[::2]
     return Coverage(valid.size, int(valid.sum()), int(holes.max(initial=0)))
+
+
+def warn_of_holes(coverage: Coverage, source: str) -> None:
+    """Warn the caller's caller if much of a record is missing: idle hours that were left out would raise K."""
+    if coverage.missing_share > MUCH:
+        text = f"{source}: {coverage}. K sees only the hours that are there; if others were idle, give them rows of 0"
+        warnings.warn(text, CoverageWarning, stacklevel=3)

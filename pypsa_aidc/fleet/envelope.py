@@ -13,7 +13,7 @@ import polars as pl
 import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.fleet.coverage import coverage_of
+from pypsa_aidc.fleet.coverage import coverage_of, warn_of_holes
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
@@ -322,8 +322,8 @@ def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -
     ----------
     frame : pandas.DataFrame
         Columns `hour` (whole number), `cluster`, `layer` (one of `LAYERS`), `power` (MW) and optionally `active` (MW;
-        taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing hours; a
-        cluster and layer without a row in an hour that is there draws 0.
+        taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing hours, so an
+        idle one needs a row of 0 MW; a cluster and layer without a row in an hour that is there draws 0.
     source
         Where the numbers come from.
     pue
@@ -333,6 +333,11 @@ def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -
     -------
     Envelope
         Without host power and unallocated GPUs.
+
+    Warns
+    -----
+    CoverageWarning
+        More than 5 % of the hours are missing.
 
     Raises
     ------
@@ -372,4 +377,6 @@ def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -
     cube = cube.assign(unallocated=cube["host_idle"])
     for name in VARIABLES:
         cube[name].attrs["units"] = "MW"
-    return Envelope(cube.assign_attrs(pue=pue, mapping="given", power_model="given", source=source, synthetic=0))
+    result = Envelope(cube.assign_attrs(pue=pue, mapping="given", power_model="given", source=source, synthetic=0))
+    warn_of_holes(coverage_of(result.valid), source)
+    return result

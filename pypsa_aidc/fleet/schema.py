@@ -57,13 +57,13 @@ class Column:
 
 
 POD_HOURS = (
-    Column("hour", "h", "hours since the start of the trace"),
+    Column("hour", "h", "whole hours since the start of the trace, or stamps with a zone on the hour"),
     Column("cluster", "", "where the pod ran", text=True),
     Column("accelerator", "", "accelerator model; decides the rating", text=True),
     Column("workload", "", f"one of {', '.join(WORKLOADS)}", text=True),
     Column("priority", "", f"one of {', '.join(PRIORITIES)}; low may be preempted", text=True),
     Column("state", "", f"one of {', '.join(STATES)}", text=True, default="active", required=False),
-    Column("gpu_hours", "GPU-hours", "allocated in this hour, at least 0"),
+    Column("gpu_hours", "GPU-hours", "allocated in this hour, at least 0; an idle hour needs a row of 0"),
     Column(
         "gpu_requested",
         "GPUs",
@@ -83,7 +83,7 @@ POD_HOURS = (
 """Pod-hour table. The layout ``"generic"`` uses these names as they stand; `hour` is a column of the table there."""
 
 SERVER_HOURS = (
-    Column("hour", "h", "hours since the start of the trace"),
+    Column("hour", "h", "as in the pod table; an hour without a row here is missing"),
     Column("cluster", "", "where the server stands", text=True),
     Column("accelerator", "", "accelerator model", text=True),
     Column("gpus", "GPUs", "accelerators of the server, at least 0"),

@@ -16,7 +16,7 @@ import polars as pl
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.fleet.aggregation import LOOKS_LIKE_FRACTIONS, aggregated, replace_table
 from pypsa_aidc.fleet.audit import Audit, EraWarning, merged
-from pypsa_aidc.fleet.coverage import MUCH, Coverage, CoverageWarning, coverage_of
+from pypsa_aidc.fleet.coverage import Coverage, coverage_of, warn_of_holes
 from pypsa_aidc.fleet.rows import SLACK
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
 from pypsa_aidc.fleet.spans import aggregated_spans
@@ -261,9 +261,7 @@ def statistics(
             faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
     faults.raise_any()
     result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
-    if result.coverage.missing_share > MUCH:
-        text = "K sees only the hours that are there; if others were idle, give them rows of 0 GPU-hours."
-        warnings.warn(f"{audit.source}: {result.coverage}. {text}", CoverageWarning, stacklevel=2)
+    warn_of_holes(result.coverage, audit.source)
     if LOOKS_LIKE_FRACTIONS in audit.noted:
         text = (
             f"{audit.noted[LOOKS_LIKE_FRACTIONS]} {LOOKS_LIKE_FRACTIONS}, first {audit.examples[LOOKS_LIKE_FRACTIONS]}"
