@@ -146,7 +146,8 @@ def _columns(
 def _known(faults: Faults, where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
     """Note each name that is not among the allowed ones, with the closest of them."""
     names = list(allowed)
+    expected = f"one of {', '.join(names)}" if names else "nothing: pod_columns names no column of words"
     for name in given:
         close = get_close_matches(str(name), names, 1)
         remedy = f"Did you mean '{close[0]}'?" if close else ""
-        faults.require(name in names, where, name, f"one of {', '.join(names)}", remedy)
+        faults.require(name in names, where, name, expected, remedy)
