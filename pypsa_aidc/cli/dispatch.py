@@ -19,6 +19,7 @@ from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, load, optimize, scenario_network, uses_storage
+from pypsa_aidc.progress import track, waiting
 
 BUNDLED = "green_campus"
 _COLUMNS = {
@@ -88,11 +89,11 @@ def dispatch(
         return
     _make_folder(out)
     runs = []
-    for name, prepared in every.items():
+    for name, prepared in track(every.items(), "scenarios"):
         if isinstance(prepared, Run):
             runs.append(prepared)
             continue
-        with reply.waiting(f"{name}: {describe(name)} ..."), silenced_stdout():
+        with waiting(f"{name}: {describe(name)}"), silenced_stdout():
             runs.append(_run(prepared, name, storages, gap, time_limit))
     frame = _frame(runs, _paper() if network is None else None)
     reply.show(_table(frame, runs))
@@ -161,8 +162,8 @@ def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_
     return Run(scenario, n, result, indicators(n, storages))
 
 
-def open_network(path: Path, verb: str) -> pypsa.Network:
-    """Read a network with AIDCs from a file.
+def open_network(path: Path, verb: str, *, sites_only: bool = True) -> pypsa.Network:
+    """Read a network with AIDCs from a file: with training sites, or with fleets where `sites_only` is false.
 
     Raises
     ------
@@ -178,7 +179,12 @@ def open_network(path: Path, verb: str) -> pypsa.Network:
         faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
         faults.raise_any()
         raise
-    faults.require(bool(n.aidc.sites), "network", str(path), "at least one AIDC", "Add one with aidc.add and save it.")
+    there = bool(n.aidc.sites) or (not sites_only and bool(n.aidc.fleets))
+    what = "at least one AIDC with training jobs" if sites_only else "at least one AIDC: a site or a fleet"
+    remedy = (
+        "Add one with aidc.add and save it." if sites_only else "Add one with aidc.add or aidc.add_fleet, and solve."
+    )
+    faults.require(there, "network", str(path), what, remedy)
     faults.raise_any()
     return n
 

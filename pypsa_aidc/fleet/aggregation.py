@@ -19,6 +19,7 @@ from pypsa_aidc.fleet.audit import Audit, merged
 from pypsa_aidc.fleet.rows import ABOUT, CLIPPED, IDLE, SLACK, idle_hours, met, pod_rows, server_rows
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
 from pypsa_aidc.fleet.trace import Partition, Trace, reading, scan
+from pypsa_aidc.progress import track
 
 VERSION = 2
 """Of the partition results on disk: a change of what they hold makes kept ones stale."""
@@ -37,10 +38,11 @@ def aggregated(
         folder.mkdir(parents=True, exist_ok=True)
         pods = [
             kept(folder, "pods", trace, piece, partial(_reduced_pods, trace, piece, count_servers), count_servers)
-            for piece in trace.pods
+            for piece in track(trace.pods, "pods, by partition")
         ]
         servers = [
-            kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece)) for piece in trace.servers
+            kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece))
+            for piece in track(trace.servers, "servers, by partition")
         ]
     observed = pl.concat([frame["hour"] for frame, _ in pods]).unique().to_numpy()
     cells = _summed([frame.filter(_is_cell()) for frame, _ in pods], CELL_TYPES, KEYS)

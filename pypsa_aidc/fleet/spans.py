@@ -14,8 +14,10 @@ from pypsa_aidc.fleet.jobs import read_jobs
 from pypsa_aidc.fleet.occupancy import occupancy
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS, SPAN_TYPES
 from pypsa_aidc.fleet.trace import LONGEST_TRACE, Trace, reading, scan
+from pypsa_aidc.progress import waiting
 
 
+@waiting("jobs of the trace")
 def aggregated_spans(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, Audit, npt.NDArray[np.int64]]:
     """Cells, capacity, audit and observed hours of a trace of spans; CPU load is unknown throughout.
 

@@ -13,6 +13,7 @@ from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network import costs, schedule
 from pypsa_aidc.network.balance import system_balance
 from pypsa_aidc.network.fleet_audit import fleet_checks
+from pypsa_aidc.network.fleet_limits import fleet_limits
 from pypsa_aidc.network.fleet_results import call_table, operations, solved_snapshots
 from pypsa_aidc.network.fleet_spec import Fleet, fleets
 from pypsa_aidc.network.index import columns
@@ -176,6 +177,24 @@ class Accessor:
         frame.attrs = table.attrs | {"units": {"p_nom": "MW", "hours": "h", "energy": "MWh", "rebound": "MWh"}}
         return frame.rename_axis("fleet")
 
+    def fleet_limits(self) -> pd.DataFrame:
+        """What holds each fleet back: size, depth and pauses of calls, windows, budgets, speed of the rebound.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a limit: `fleet`, `limit`, `used` and `allowed` in `unit`, and `reached`, how often it binds: calls,
+            pauses, windows or snapshots at the limit; for a budget 1 where no further call fits into it. Durations that
+            were not called are left out; of windows, those of the lengths that bind, else the fullest one.
+
+        Raises
+        ------
+        StaleError
+            As for `calls`.
+        """
+        self._refuse_stale_fleets()
+        return fleet_limits(self._n)
+
     def power(self) -> pd.DataFrame:
         """Power of each site and fleet in each snapshot, MW; columns (site, part).
 
@@ -218,41 +237,52 @@ class Accessor:
         return costs.operating(self._n)
 
     def bill(self) -> pd.DataFrame:
-        """What each site pays at the marginal prices of its buses, by part; see `costs.bill`."""
+        """What each site and fleet pays at the marginal prices of its bus, by part; see `costs.bill`."""
         return costs.bill(self._n, self.power())
 
     def summary(self) -> pd.DataFrame:
-        """One row a site: energy at the meter (MWh), peak and least power (MW), peak GPUs, GPU-hours, waiting.
+        """One row a site or fleet: energy at the meter (MWh), peak and least power (MW); of sites, GPUs and waiting.
 
         Returns
         -------
         pandas.DataFrame
             `energy`, `training_energy` (IT), `peak`, `least`, `peak_gpus`, `gpu_hours`, `waiting_hours` (of all
-            jobs, before they are done), `boundary_idle` (GPU-hours), `modes_used`.
+            jobs, before they are done), `boundary_idle` (GPU-hours), `modes_used`; NaN for fleets from
+            `training_energy` on, but for `peak` and `least`.
         """
-        power, gpus, steps = self.power(), self.gpus(), self.schedule()
+        power = self.power()
         hours = self._n.snapshot_weightings["stores"].loc[power.index]
-        progress = self.progress()
-        table = {}
+        table: dict[str, dict[str, float]] = {}
+        for name in (*self.sites, *self.fleets):
+            meter = power[name, "meter"]
+            table[name] = {
+                "energy": float((meter * hours).sum()),
+                "training_energy": np.nan,
+                "peak": float(meter.max()),
+                "least": float(meter.min()),
+            }
+        if self.sites:
+            self._add_execution(table, power, hours)
+        frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("site")
+        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"}
+        return frame
+
+    def _add_execution(self, table: dict[str, dict[str, float]], power: pd.DataFrame, hours: pd.Series) -> None:
+        """Add to the rows of sites what their jobs did."""
+        gpus, steps, progress = self.gpus(), self.schedule(), self.progress()
         for site in self.sites.values():
             used, own = gpus[site.name], steps[steps["site"] == site.name]
             unfinished = progress[site.name].shift(fill_value=0.0) < 1 - 1e-9
             waiting = ((used == 0) & unfinished).mul(hours, axis=0).to_numpy().sum()
             jobs = [load.name for load in site.loads.values()]
-            table[site.name] = {
-                "energy": float((power[site.name, "meter"] * hours).sum()),
+            table[site.name] |= {
                 "training_energy": float(power[site.name][jobs].mul(hours, axis=0).to_numpy().sum()),
-                "peak": float(power[site.name, "meter"].max()),
-                "least": float(power[site.name, "meter"].min()),
                 "peak_gpus": int(used.to_numpy().sum(axis=1).max()),
                 "gpu_hours": float(used.mul(hours, axis=0).to_numpy().sum()),
                 "waiting_hours": float(waiting),
                 "boundary_idle": float(own["boundary_idle"].sum()),
                 "modes_used": len(own.groupby(["job", "pipeline", "tensor", "data"])),
             }
-        frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("site")
-        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"}
-        return frame
 
     def plot(self) -> Figure:
         """Draw power, GPUs and progress of all sites over time (Figs. 10 and 11 of [1])."""

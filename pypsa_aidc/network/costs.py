@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import columns, names
 from pypsa_aidc.network.site import sites
 
@@ -22,9 +23,10 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
 
     A generator with a negative `marginal_cost` of -c costs c for each MWh curtailed, less a constant of c times its
     available energy: PyPSA optimises the first, people read the second. Here such a generator costs c times its
-    curtailed energy. The parts of the AIDCs cost nothing themselves and are left out. The total is that of Eq. 35 of
+    curtailed energy. The parts of the AIDCs cost nothing themselves and are left out, but for the relief of fleets,
+    which may have a cost. The total is that of Eq. 35 of
     [1]; it differs from `n.objective` by that constant, and by investment, start-up, quadratic and mode-change costs,
-    which it does not contain.
+    which it does not contain. Relief of a fleet costs its `marginal_cost`.
 
     Returns
     -------
@@ -38,6 +40,7 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
     """
     weight = n.snapshot_weightings["objective"]
     parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
+    parts += [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
     table = []
     for component, attribute, price in _OPERATED:
         static, dynamic = n.c[component].static, n.c[component].dynamic
@@ -62,7 +65,9 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
 
 
 def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
-    """Energy and payments of each site at the price of its IT bus, which is PUE times that of the grid bus.
+    """Energy and payments of each site and fleet, at the price of its bus.
+
+    The price of the IT bus of a site is PUE times that of the grid bus.
 
     Parameters
     ----------
@@ -74,23 +79,35 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Index (site, part); `energy` (MWh at IT level) and `payment` (USD). Payments are NaN where the network has
-        no prices.
+        Index (site, part); `energy` (MWh, of sites at IT level, of fleets at the meter) and `payment` (USD). Relief of
+        a fleet counts negative: it is what the fleet does not draw and does not pay. Payments are NaN where the
+        network has no prices.
     """
+    accounts = [
+        (site.name, part, site.bus, power[site.name, part])
+        for site in sites(n).values()
+        for part in power[site.name].columns.drop(["IT", "meter"])
+    ]
+    accounts += [
+        (
+            fleet,
+            part,
+            str(n.generators.loc[fleet, "bus"]),
+            -power[fleet, part] if part == "relief" else power[fleet, part],
+        )
+        for fleet in fleets(n)
+        for part in power[fleet].columns.drop("meter")
+    ]
     table = {}
     prices = n.c.buses.dynamic["marginal_price"]
     weight = n.snapshot_weightings["objective"].loc[power.index]
-    for site in sites(n).values():
-        price = columns(prices, [site.bus])[site.bus].loc[power.index]
-        for part in power[site.name].columns.drop(["IT", "meter"]):
-            energy = power[site.name, part] * weight
-            table[site.name, part] = {
-                "energy": float(energy.sum()),
-                "payment": float((energy * price).sum(skipna=False)),
-            }
+    for name, part, bus, drawn in accounts:
+        energy = drawn * weight
+        payment = energy * columns(prices, [bus])[bus].loc[power.index]
+        table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False))}
     frame = pd.DataFrame.from_dict(table, orient="index")
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
-    frame.attrs["units"] = {"energy": "MWh IT", "payment": "USD"}
+    frame.attrs["units"] = {"energy": "MWh, IT of sites", "payment": "USD"}
     return frame
 
 

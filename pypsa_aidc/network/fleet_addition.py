@@ -198,9 +198,9 @@ def add_fleet(
             source, synthetic = f"K at {reliability} of {attrs.get('source', '')}", bool(attrs.get("synthetic", 0))
     if by_duration:
         asked |= _by_duration(K, durations, reliability, peak, 1.0 if q is None else q, form, faults)
-        if form == "calls":
+        if form == "calls" and "durations" in asked:
             asked["recovery"] = _recovery(asked["durations"], recovery, spacing, faults)
-        else:
+        elif form == "windows":
             asked["between"] = durations is None
             for key, pause in {"recovery": recovery, "spacing": spacing}.items():
                 faults.require(pause is None, key, pause, "nothing with form='windows'", "It takes form='calls'.")
@@ -208,9 +208,10 @@ def add_fleet(
         asked["form"] = "firm" if shed is None else "path"
         faults.require(recovery is None, "recovery", recovery, "nothing without surface= or contract=")
         shed = shed if shed is None or q is None else q * shed
+    _check_rebound(asked["rebound"], share, faults)
     terms = _terms(asked, faults)
     if terms is not None:
-        _check_use(terms, capacity, share, cost, faults)
+        _check_use(terms, capacity, cost, faults)
     faults.raise_any()
     assert terms is not None
     if terms.depths:
@@ -289,14 +290,15 @@ def _by_duration(
     else:
         known = sorted(durations)
         faults.require(bool(known), "durations", known, "at least one", "Leave it out for those of K.")
+    before = len(faults)
     for duration in known:
         faults.number("durations", duration, at_least=1, integer=True)
-    faults.raise_any()
+    if len(faults) > before:
+        return {}
     depths = depths_of(K, known, reliability, float(peak or 1.0), faults)
     for duration, depth in zip(known, depths, strict=True):
-        faults.require(
-            not depth > 1, f"K at {duration} h", depth * float(peak or 1.0), f"at most {peak:g} MW, the peak"
-        )
+        if peak and depth > 1:
+            faults.add(f"K at {duration} h", depth * peak, f"at most {peak:g} MW, the peak")
     return {"form": form, "durations": tuple(map(int, known)), "depths": tuple(q * depth for depth in depths)}
 
 
@@ -326,20 +328,22 @@ def _terms(asked: Mapping[str, object], faults: Faults) -> FleetTerms | None:
         return None
 
 
+def _check_rebound(rebound: object, share: float | pd.Series | None, faults: Faults) -> None:
+    if not rebound:
+        faults.require(share is None, "rebound_power", "a value", "nothing without rebound=")
+        return
+    faults.require(share is not None, "rebound_power", None, "how fast rebound is drawn, as a share of the size")
+    if share is not None:
+        _check_share(share, "rebound_power", faults)
+
+
 def _check_use(
     terms: FleetTerms,
     capacity: Mapping[str, float | bool],
-    share: float | pd.Series | None,
     cost: float | pd.Series,
     faults: Faults,
 ) -> None:
     """Refuse arguments that the terms have no use for, and those they lack."""
-    if terms.rebound:
-        faults.require(share is not None, "rebound_power", None, "how fast rebound is drawn, as a share of the size")
-        if share is not None:
-            _check_share(share, "rebound_power", faults)
-    else:
-        faults.require(share is None, "rebound_power", "a value", "nothing without rebound=")
     faults.require(terms.form != "firm" or not np.any(cost), "marginal_cost", "a value", "0 for a load without relief")
     bounded = not capacity["p_nom_extendable"] or np.isfinite(capacity["p_nom_max"])
     faults.require(

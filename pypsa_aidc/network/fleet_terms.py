@@ -205,6 +205,12 @@ def depths_of(
         if reliability is None:
             faults.add("reliability", None, f"one of {K.K['reliability'].to_numpy().tolist()}, or between them")
             return tuple(np.nan for _ in durations)
+        known = K.K["reliability"].to_numpy()
+        before = len(faults)
+        remedy = "A share: 0.95 for 95 %." if reliability > 1 else ""
+        faults.number("reliability", reliability, at_least=known.min(), at_most=known.max(), remedy=remedy)
+        if len(faults) > before:
+            return tuple(np.nan for _ in durations)
         return tuple(_at(K, duration, reliability, faults) / peak for duration in durations)
     table = {}
     for duration, power in K.items():
@@ -212,14 +218,14 @@ def depths_of(
         faults.number(f"surface, K at {duration} h", power, at_least=0, remedy="Compute K for it, or leave it out.")
         table[duration] = float(power)
     faults.require(bool(table), "surface", dict(K), "K of at least one duration")
-    known = sorted(table)
-    lowest = np.minimum.accumulate([table[duration] for duration in known])
-    where = np.searchsorted(known, durations)
+    listed = sorted(table)
+    lowest = np.minimum.accumulate([table[duration] for duration in listed])
+    where = np.searchsorted(listed, durations)
     for duration, position in zip(durations, where, strict=True):
         faults.require(
-            position < len(known), "durations", duration, f"at most {known[-1] if known else 0} h, the longest of K"
+            position < len(listed), "durations", duration, f"at most {listed[-1] if listed else 0} h, the longest of K"
         )
-    return tuple(float(lowest[position]) / peak if position < len(known) else np.nan for position in where)
+    return tuple(float(lowest[position]) / peak if position < len(listed) else np.nan for position in where)
 
 
 def _at(K: Surface, duration: int, reliability: float, faults: Faults) -> float:

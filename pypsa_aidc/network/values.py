@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -10,9 +11,13 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, InfeasibleError
 from pypsa_aidc.network.addition import update
+from pypsa_aidc.network.fleet_spec import Fleet, fleets
 from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.site import Site, copy_network, sites
 from pypsa_aidc.network.solve import optimize
+from pypsa_aidc.progress import track
+
+Change = Callable[[pypsa.Network], None]
 
 
 def values(
@@ -21,10 +26,10 @@ def values(
     *,
     gpus: int = 1,
     p_nom: float = 1.0,
-    only: Sequence[str] = ("gpus", "p_nom", "waiting"),
+    only: Sequence[str] = ("gpus", "p_nom", "waiting", "relief"),
     **options: Any,
 ) -> pd.DataFrame:
-    """Value of more GPUs, of a larger connection and of waiting, each by solving the MILP again without or with it.
+    """Value of more GPUs, of a larger connection, of waiting and of relief, each by solving again with or without it.
 
     Discrete decisions have no marginal value: the first extra GPU is often worth nothing and a whole server much. So
     a step is taken and the optimum compared. The network itself is not changed.
@@ -32,7 +37,7 @@ def values(
     Parameters
     ----------
     n
-        Network with sites; it need not be solved.
+        Network with sites or fleets; it need not be solved.
     snapshots
         Part of ``n.snapshots`` to optimise.
     gpus
@@ -40,7 +45,8 @@ def values(
     p_nom
         Step of the connection in MW.
     only
-        Which of ``"gpus"``, ``"p_nom"`` and ``"waiting"`` to compute.
+        Which of ``"gpus"``, ``"p_nom"`` and ``"waiting"`` to compute for each site, and whether ``"relief"`` for each
+        fleet that has terms.
     options
         Passed to `optimize`; a tight ``mip_rel_gap`` makes small values meaningful.
 
@@ -48,41 +54,49 @@ def values(
     -------
     pandas.DataFrame
         Index (site, what); `step`, `unit`, `value` (USD over the horizon: what the objective falls by with the step,
-        or rises by without waiting; infinite if the jobs cannot be done without it), `uncertainty` (USD, the sum of
-        the two gaps).
+        or rises by without waiting or relief; infinite if there is no solution without it), `uncertainty` (USD, the
+        sum of the two gaps).
 
     Raises
     ------
     InputError
-        A step that is not positive, or an unknown word in `only`.
+        A step that is not positive, an unknown word in `only`, or nothing that has any of these values.
     InfeasibleError
         The network is infeasible as it is.
     """
     faults = Faults("aidc.values")
     faults.number("gpus", gpus, at_least=1, integer=True)
     faults.number("p_nom", p_nom, above=0)
-    known: dict[str, tuple[float, str, Callable[[pypsa.Network, Site], None]]] = {
-        "gpus": (gpus, "GPUs", lambda m, site: _more_gpus(m, site, gpus)),
-        "p_nom": (p_nom, "MW", lambda m, site: _larger_connection(m, site, p_nom)),
-        "waiting": (1, "", _no_waiting),
+    of_sites: dict[str, tuple[float, str, Callable[[Site], Change]]] = {
+        "gpus": (gpus, "GPUs", lambda site: partial(_more_gpus, site=site, step=gpus)),
+        "p_nom": (p_nom, "MW", lambda site: partial(_larger_connection, site=site, step=p_nom)),
+        "waiting": (1, "", lambda site: partial(_no_waiting, site=site)),
     }
     for word in only:
-        faults.require(word in known, "only", word, f"some of {', '.join(known)}")
+        faults.require(word in (*of_sites, "relief"), "only", word, f"some of {', '.join(of_sites)}, relief")
+    faults.raise_any()
+    questions: list[tuple[str, str, float, str, Change]] = []
+    for site in sites(n).values():
+        for word in (word for word in only if word in of_sites):
+            step, unit, change_of = of_sites[word]
+            questions.append((site.name, word, step, unit, change_of(site)))
+    if "relief" in only:
+        flexible = [fleet for fleet in fleets(n).values() if fleet.terms.form != "firm"]
+        questions += [(fleet.name, "relief", 1.0, "", partial(_no_relief, fleet=fleet)) for fleet in flexible]
+    faults.require(bool(questions), "n", "no site or fleet", f"at least one with {' or '.join(only)}")
     faults.raise_any()
     present = _solve(n, snapshots, options)
     table = {}
-    for site in sites(n).values():
-        for word in only:
-            step, unit, change = known[word]
-            other = copy_network(n)
-            change(other, site)
-            try:
-                solved = _solve(other, snapshots, options)
-                value = solved[0] - present[0] if word == "waiting" else present[0] - solved[0]
-                uncertainty = present[1] + solved[1]
-            except InfeasibleError:
-                value, uncertainty = float("inf"), 0.0
-            table[site.name, word] = {"step": step, "unit": unit, "value": value, "uncertainty": uncertainty}
+    for name, word, step, unit, change in track(questions, "values, one solve each"):
+        other = copy_network(n)
+        change(other)
+        try:
+            solved = _solve(other, snapshots, options)
+            value = solved[0] - present[0] if word in ("waiting", "relief") else present[0] - solved[0]
+            uncertainty = present[1] + solved[1]
+        except InfeasibleError:
+            value, uncertainty = float("inf"), 0.0
+        table[name, word] = {"step": step, "unit": unit, "value": value, "uncertainty": uncertainty}
     frame = pd.DataFrame.from_dict(table, orient="index")
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "what"])
     frame.attrs["units"] = {"value": "USD", "uncertainty": "USD"}
@@ -102,6 +116,12 @@ def _more_gpus(n: pypsa.Network, site: Site, step: int) -> None:
 def _larger_connection(n: pypsa.Network, site: Site, step: float) -> None:
     labels = rows(n.links.index, site.link)
     n.links.loc[labels, ["p_nom", "p_nom_min"]] += step
+
+
+def _no_relief(n: pypsa.Network, fleet: Fleet) -> None:
+    n.generators.loc[rows(n.generators.index, fleet.relief), "p_max_pu"] = 0.0
+    series = n.c.generators.dynamic["p_max_pu"]
+    series.loc[:, rows(series.columns, fleet.relief)] = 0.0
 
 
 def _no_waiting(n: pypsa.Network, site: Site) -> None:

@@ -308,3 +308,42 @@ def test_a_plain_solve_keeps_to_the_hours_at_least() -> None:
     n = tight(**TABLE, hours=3, marginal_cost=0.0)
     n.optimize(output_flag=False)
     assert n.generators_t.p["f relief"].sum() == pytest.approx(3 * 0.2 * 9)
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    K = aidc.surface([2.0, 1.0] * 12, durations=[1, 2], reliabilities=[0.5, 0.9])
+    with pytest.raises(aidc.InputError) as caught:
+        aidc.add_fleet(grid(8), "f", bus="grid", p_nom=9.0, surface=K, reliability=95, rebound=1.0)
+    told = [fault.where for fault in caught.value.faults]
+    assert told == ["peak", "reliability", "rebound_power"]
+    assert "0.95 for 95 %" in str(caught.value)
+
+
+def test_summary_bill_and_value_of_a_fleet() -> None:
+    """By hand: prices are 10 USD/MWh but 50 in hours 3 and 4, in which 0.8 of 9 MW are shed at 50 USD/MWh."""
+    n = tight()
+    aidc.optimize(n, **QUIET)
+    summary = n.aidc.summary().loc["f"]
+    assert summary[["energy", "peak", "least"]].to_numpy().tolist() == pytest.approx([6 * 9 + 2 * 8.2, 9.0, 8.2])
+    assert np.isnan(summary["training_energy"])
+    bill = n.aidc.bill().xs("f")
+    assert bill.loc[["load", "relief", "rebound"], "energy"].tolist() == pytest.approx([72.0, -1.6, 0.0])
+    assert bill.loc[["load", "relief"], "payment"].tolist() == pytest.approx([6 * 90 + 2 * 450, -80.0])
+    assert n.aidc.costs().loc[("Generator", "AIDC relief"), "cost"] == pytest.approx(80.0)
+    # The objective counts each MWh that is supplied, and relief as one.
+    assert n.aidc.costs()["cost"].sum() == pytest.approx(n.objective)
+    # Without relief the dear plant runs, 1.6 MWh at 500 in place of 50 USD/MWh.
+    table = aidc.values(n, **QUIET)
+    assert list(table.index) == [("f", "relief")]
+    assert table["value"].item() == pytest.approx(1.6 * (500 - 50))
+    with pytest.raises(aidc.InputError, match="no site or fleet"):
+        aidc.values(grid(8), **QUIET)
+
+
+def test_a_site_and_a_fleet_in_one_summary() -> None:
+    n = tight()
+    site(n, base_load=0.1)
+    aidc.optimize(n, **QUIET)
+    assert list(n.aidc.summary().index) == ["dc", "f"]
+    assert n.aidc.summary()["peak_gpus"].isna().tolist() == [False, True]
+    assert set(n.aidc.bill().index.get_level_values("site")) == {"dc", "f"}
