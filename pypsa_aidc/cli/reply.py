@@ -127,14 +127,15 @@ def with_progress(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def told_warnings(quiet: bool = False) -> Iterator[None]:
+def told_warnings(quiet: bool = False, *kinds: type[Warning]) -> Iterator[None]:
     """Print warnings as one line each, where they are about the user's numbers and not about our code."""
+    told: tuple[type[Warning], ...] = (UnitWarning, PriceWarning, *kinds)
     with warnings.catch_warnings(record=True) as caught:
-        for kind in (UnitWarning, PriceWarning):
+        for kind in told:
             warnings.simplefilter("always", kind)
         yield
     for each in caught:
-        if issubclass(each.category, UnitWarning | PriceWarning) and not quiet:
+        if issubclass(each.category, told) and not quiet:
             Console(stderr=True, soft_wrap=True).print(f"warning: {each.message}", style="yellow", markup=False)
 
 

@@ -14,8 +14,9 @@ import polars as pl
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.aggregation import kept
 from pypsa_aidc.fleet.audit import Audit
+from pypsa_aidc.fleet.rows import pod_rows
 from pypsa_aidc.fleet.schema import SPAN_TYPES
-from pypsa_aidc.fleet.trace import Partition, Trace, pod_rows, reading, scan
+from pypsa_aidc.fleet.trace import Partition, Trace, reading, scan
 from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:

@@ -118,7 +118,7 @@ def portfolios(
     durations: Sequence[int] = (4,),
     reliabilities: Sequence[float] = (0.95,),
     *,
-    portfolio: Portfolio = "supported",
+    portfolio: Portfolio = None,
     boundary: Boundary = "idle-retained",
     method: Method = "sup",
     samples: int | None = None,
@@ -155,7 +155,7 @@ def portfolios(
     series = np.ascontiguousarray(relief.to_numpy().T)
     count = len(series)
     if samples is None:
-        remedy = "Give samples: how many subsets of each size to draw."
+        remedy = "Give samples: how many subsets of each size to draw; or a portfolio, e.g. 'supported'."
         faults.require(count <= ENUMERABLE, "portfolio", f"{count} clusters", f"at most {ENUMERABLE}", remedy)
         faults.raise_any()
         member = (np.arange(1, 1 << count)[:, np.newaxis] >> np.arange(count) & 1).astype(bool)

@@ -193,7 +193,7 @@ def bootstrap(
     durations: Sequence[int] = DURATIONS,
     reliabilities: Sequence[float] = RELIABILITIES,
     *,
-    portfolio: Portfolio = "supported",
+    portfolio: Portfolio = None,
     boundary: Boundary = "idle-retained",
     block: int = 168,
     replicates: int = 200,
@@ -256,7 +256,9 @@ def bootstrap(
     hours = np.where(np.isnan(eligible), 0, hours)
     mean_share = np.nansum(hours * eligible, axis=1) / np.nansum(hours * workload, axis=1)
     cell = durations.index(calibrated_at[0]), reliabilities.index(calibrated_at[1])
-    tail_share = observed[:, *cell] / load[:, *cell]
+    # NaN in a replicate without dependable load.
+    with np.errstate(invalid="ignore"):
+        tail_share = observed[:, *cell] / load[:, *cell]
     K = np.stack([observed, mean_share[:, None, None] * load, tail_share[:, None, None] * load])
     data = xr.Dataset(
         {"K": (("representation", "replicate", "duration", "reliability"), K, {"units": "MW"})},

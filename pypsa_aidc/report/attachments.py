@@ -82,7 +82,7 @@ def _contract(contract: Contract) -> Section:
         "Contract term sheet",
         text,
         (Picture("A call and its rebound", alt, contract.plot()),),
-        (Table("Terms", contract.to_frame().replace({"unit": {"1": ""}})),),
+        (Table("Terms", contract.to_frame()),),
     )
 
 
