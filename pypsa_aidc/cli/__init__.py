@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -12,6 +13,9 @@ from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes,
 from pypsa_aidc.cli.reply import with_progress
 from pypsa_aidc.cli.verb import Verb, configurable
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
+
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Whatever is wrong with a command line; Typer names only this kind of it."""
 
 EXIT_REFUSED = 1
 EXIT_BAD_INPUT = 2
@@ -45,8 +49,20 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     try:
-        app()
+        # Without arguments Typer shows the help by itself.
+        code = app(standalone_mode=len(sys.argv) < 2)
+    except UsageError as error:
+        verb = error.ctx.command_path if error.ctx else "pypsa-aidc"
+        message = error.format_message().replace("Value error, ", "")
+        _fail(f"{verb}: {message} See {verb} --help.", EXIT_BAD_INPUT)
     except AIDCError as error:
-        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="red", highlight=False, markup=False)
         codes = {InputError: EXIT_BAD_INPUT, NotSolvedError: EXIT_NO_SOLUTION}
-        sys.exit(next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_REFUSED))
+        _fail(str(error), next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_REFUSED))
+    except typer.Abort:
+        _fail("stopped", EXIT_REFUSED)
+    sys.exit(code)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    Console(stderr=True, soft_wrap=True).print(f"error: {message}", style="red", highlight=False, markup=False)
+    sys.exit(code)

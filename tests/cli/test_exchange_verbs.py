@@ -52,7 +52,7 @@ class TestAdd:
         done = run("add", network, EXAMPLE, "--dry-run", "-o", tmp_path / "out.nc", "--json")
         assert done.code == 0
         assert [entry["job"] for entry in done.data["jobs"]] == ["LLM-A", "LLM-B"]
-        assert done.data["out"] is None
+        assert done.data["written"] == []
         assert sorted(path.name for path in tmp_path.iterdir()) == ["network.nc"]
 
     def test_all_faults_of_all_sites_and_an_untouched_file(self, run: Runner, network: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_demand_and_fleet_of_the_user(
         (["nowhere.csv"], "an existing file"),
         (["demand.csv"], "gaps='interpolate'"),
         (["demand.csv", "--column", "adjusted"], "one of raw"),
-        (["--offsets", "some"], "random, day, week, all"),
+        (["--offsets", "some"], "'random', 'day', 'week', 'all'"),
         (["--offsets", "all", "--seed", "3"], "only random offsets are drawn"),
         (["mine.nc", "--region", "8910"], "a network has no regions"),
         (["broken.nc"], "a netCDF file of a PyPSA network"),
