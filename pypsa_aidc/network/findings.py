@@ -19,6 +19,7 @@ from pypsa_aidc.network.frozen import is_frozen
 from pypsa_aidc.network.horizon import windows
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.infeasible import site_reasons
+from pypsa_aidc.network.result import gap_words
 from pypsa_aidc.network.site import copy_network, sites
 from pypsa_aidc.network.sizes import check_sizes
 
@@ -234,7 +235,7 @@ def _results(n: pypsa.Network) -> Iterator[Finding]:
     status = n.aidc.status
     if status and status.get("status") != "optimal":
         gap = float(str(status.get("gap", "nan")))
-        what = f"the stored solution stopped at {status.get('status')!r}, with a gap of {gap:.3%}"
+        what = f"the stored solution stopped at {status.get('status')!r}, {gap_words(gap)}"
         yield Finding("note", "results", what, "Solve longer for a smaller gap.")
     if schedule.MODE not in n.c.generators.dynamic or n.c.generators.dynamic[schedule.MODE].empty:
         return

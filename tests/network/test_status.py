@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -37,6 +38,13 @@ class TestTimeLimit:
         assert result.gap == pytest.approx((result.objective - result.bound) / abs(result.objective))
         assert n.aidc.status["status"] == "time_limit"
         assert "time_limit" in repr(result)
+
+
+def test_a_solve_without_bound_says_so() -> None:
+    n = site(grid())
+    result = replace(aidc.optimize(n, **QUIET), status="time_limit", bound=-np.inf, gap=np.inf)
+    assert "no bound yet" in repr(result)
+    assert "inf" not in repr(result)
 
 
 class TestInfeasible:
