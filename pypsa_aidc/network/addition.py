@@ -23,6 +23,12 @@ from pypsa_aidc.units import W_PER_MW
 
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
+_HIGHEST_PUE = 4.0
+"""Above what any data center has been reported with."""
+
+_RESERVED = ("IT", "import", "base", "idle", "meter", "total")
+"""Parts of a site that are no jobs."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
 
 
@@ -86,7 +92,7 @@ def add(
     Warns
     -----
     UnitWarning
-        The base load is out of proportion to the connection or to the GPUs, as if given in kW.
+        The base load is out of proportion to the connection or to the GPUs, as if given in kW; a PUE above 4.
 
     References
     ----------
@@ -132,7 +138,7 @@ def add(
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(site))
-    _warn_about_units(site, base, peak, p_nom)
+    _warn_about_units(site, base, overhead, peak, p_nom)
     connection = {
         "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
         "p_nom_min": (p_nom or 0.0) if p_nom_extendable else 0.0,
@@ -237,8 +243,8 @@ def _loads(
         generator = f"{site} {job.name}"
         taken = generator in names(n.generators.index) and generator not in own
         faults.require(not taken, "job", job.name, f"another name: Generator {generator!r} exists")
-        allowed = _NAME.fullmatch(job.name) is not None and job.name not in ("IT", "import", "base", "idle")
-        faults.require(allowed, "job", job.name, "letters, digits, space and _ . + -; not IT, import, base or idle")
+        allowed = _NAME.fullmatch(job.name) is not None and job.name not in _RESERVED
+        faults.require(allowed, "job", job.name, f"letters, digits, space and _ . + -; not {', '.join(_RESERVED)}")
         faults.require(job.name not in [load.name for load in loads], "job", job.name, "each name once")
         if isinstance(job, Job):
             assert chips is not None
@@ -258,10 +264,16 @@ def coverage(n: pypsa.Network, **values: float | pd.Series | None) -> dict[str, 
     return {name: ends for name, value in values.items() if isinstance(value, pd.Series)}
 
 
-def _warn_about_units(site: Site, base: float | pd.Series, peak: float, p_nom: float | None) -> None:
+def _warn_about_units(
+    site: Site, base: float | pd.Series, overhead: float | pd.Series, peak: float, p_nom: float | None
+) -> None:
     doubt = unit_doubt(site, float(np.max(base)), peak, p_nom)
     if doubt:
         warnings.warn(f"AIDC {site.name!r}: {doubt}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
+    highest = float(np.max(overhead))
+    if highest > _HIGHEST_PUE:
+        told = f"pue of {highest:g}: for each MW of IT {highest - 1:g} MW more at the meter. Is it in per cent?"
+        warnings.warn(f"AIDC {site.name!r}: {told} Give 1.25 for 25 % more.", UnitWarning, stacklevel=3)
 
 
 def _write(

@@ -51,7 +51,8 @@ class Finding:
     remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.component}: {self.what}. {self.remedy}".rstrip()
+        stop = "" if self.what.endswith("?") else "."
+        return f"{self.severity}: {self.component}: {self.what}{stop} {self.remedy}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ class Findings:
     def __repr__(self) -> str:
         counts = [sum(each.severity == kind for each in self) for kind in SEVERITIES]
         return "Findings({} errors, {} warnings, {} notes)".format(*counts)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing found"
 
     @property
     def worst(self) -> Severity | None:
@@ -117,8 +121,7 @@ def check(n: pypsa.Network) -> Findings:
     >>> n = pypsa.Network(snapshots=range(2))
     >>> _ = n.add("Bus", "grid")
     >>> _ = n.add("Load", "town", bus="gird", p_set=3.0)
-    >>> for finding in check(n):
-    ...     print(finding)
+    >>> print(check(n))
     error: Load 'town', bus: 'gird', which is not in n.buses. Correct the name, or add the bus.
     """
     found = list(_unknown_buses(n))

@@ -145,7 +145,7 @@ def test_part_of_the_snapshots() -> None:
     aidc.optimize(n, n.snapshots[2:9], **QUIET)
     schedule = n.aidc.schedule()
     assert schedule["start"].min() >= n.snapshots[2]
-    assert schedule["end"].max() <= n.snapshots[8]
+    assert schedule["last"].max() <= n.snapshots[8]
     assert schedule["segments"].sum() == 4
     assert len(n.aidc.power()) == 7
 

@@ -148,7 +148,7 @@ class TestNamesAndCounts:
 
     @pytest.mark.parametrize("name", ["IT", "import", "base", "idle"])
     def test_reserved_job_names(self, name: str) -> None:
-        with pytest.raises(aidc.InputError, match="not IT, import, base or idle"):
+        with pytest.raises(aidc.InputError, match="not IT, import, base, idle, meter, total"):
             site(grid(), jobs=[job(name)])
 
     def test_everything_wrong_is_said_at_once(self) -> None:
