@@ -46,9 +46,9 @@ def compare(
     snapshots
         Part of ``n.snapshots`` to optimise.
     only
-        Some of the cases, in any order: ``"without"`` the site; ``"fixed"``, every job in its baseline mode from arrival
-        to completion (S1 of [1]); ``"waiting"``, in that mode but free to wait at checkpoints; ``"free"``, the jobs as
-        they are (S4).
+        Some of the cases, in any order: ``"without"`` the site; ``"fixed"``, every job in its baseline mode from
+        arrival to completion (S1 of [1]); ``"waiting"``, in that mode but free to wait at checkpoints; ``"free"``, the
+        jobs as they are (S4).
     options
         Passed to `optimize`; ``mip_rel_gap`` is 1e-6 where nothing else is said.
 

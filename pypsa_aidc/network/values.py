@@ -13,6 +13,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, InfeasibleError
 from pypsa_aidc.network.addition import update
 from pypsa_aidc.network.fleet_spec import Fleet, fleets
+from pypsa_aidc.network.horizon import windows
 from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.site import Site, copy_network, sites
 from pypsa_aidc.network.solve import optimize
@@ -50,10 +51,11 @@ def values(
     p_nom
         Step of the connection in MW.
     deadline
-        Step of the deadlines in hours, for all jobs of a site that have one.
+        Step of the deadlines in hours, for all jobs of a site, but not beyond the horizon.
     only
-        Which of ``"gpus"``, ``"p_nom"``, ``"deadline"`` and ``"waiting"`` to compute for each site (a site without any
-        deadline has no row for it), and whether ``"relief"`` for each fleet that has terms.
+        Which of ``"gpus"``, ``"p_nom"``, ``"deadline"`` and ``"waiting"`` to compute for each site (one without a
+        deadline before the end of the horizon has no row for it), and whether ``"relief"`` for each fleet that has
+        terms.
     options
         Passed to `optimize`; ``mip_rel_gap`` is 1e-6 where nothing else is said, since small values drown in a gap.
 
@@ -75,10 +77,11 @@ def values(
     faults.number("gpus", gpus, at_least=1, integer=True)
     faults.number("p_nom", p_nom, above=0)
     faults.number("deadline", deadline, above=0)
+    horizon = min(window.slots.total for window in windows(n, snapshots))
     of_sites: dict[str, tuple[float, str, Callable[[Site], Change]]] = {
         "gpus": (gpus, "GPUs", lambda site: partial(_more_gpus, site=site, step=gpus)),
         "p_nom": (p_nom, "MW", lambda site: partial(_larger_connection, site=site, step=p_nom)),
-        "deadline": (deadline, "h", lambda site: partial(_later, site=site, step=deadline)),
+        "deadline": (deadline, "h", lambda site: partial(_later, site=site, step=deadline, horizon=horizon)),
         "waiting": (1, "", lambda site: partial(_no_waiting, site=site)),
     }
     for word in only:
@@ -86,7 +89,7 @@ def values(
     faults.raise_any()
     questions: list[tuple[str, str, float, str, Change]] = []
     for site in sites(n).values():
-        dated = any(load.deadline is not None for load in site.loads.values())
+        dated = any(load.deadline is not None and load.deadline < horizon for load in site.loads.values())
         for word in (word for word in only if word in of_sites and (dated or word != "deadline")):
             step, unit, change_of = of_sites[word]
             questions.append((site.name, word, step, unit, change_of(site)))
@@ -137,9 +140,10 @@ def _larger_connection(n: pypsa.Network, site: Site, step: float) -> None:
     n.links.loc[labels, ["p_nom", "p_nom_min"]] += step
 
 
-def _later(n: pypsa.Network, site: Site, step: float) -> None:
+def _later(n: pypsa.Network, site: Site, step: float, horizon: float) -> None:
     loads = [
-        load if load.deadline is None else replace(load, deadline=load.deadline + step) for load in site.loads.values()
+        load if load.deadline is None else replace(load, deadline=min(load.deadline + step, horizon))
+        for load in site.loads.values()
     ]
     update(n, site.name, jobs=loads)
 

@@ -67,6 +67,9 @@ def test_value_of_a_later_deadline() -> None:
     two = aidc.values(n, only=["deadline"], deadline=2.0, **QUIET).loc[("dc", "deadline")]
     assert two["value"] == pytest.approx(2.5 * (6 - 1))
     assert two["significant"]
+    # Beyond the horizon nothing can be done: 10 hours more are two.
+    most = aidc.values(n, only=["deadline"], deadline=10.0, **QUIET)["value"].item()
+    assert most == pytest.approx(two["value"])
     with pytest.raises(aidc.InputError, match="deadline"):
         aidc.values(n, only=["deadline"], deadline=0.0)
     with pytest.raises(aidc.InputError, match="at least one with deadline"):

@@ -9,7 +9,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network.spec import COLUMN
-from tests.network.tiny import FAST, SLOW, grid, job, site, two_sites
+from tests.network.tiny import FAST, QUIET, SLOW, grid, job, site, two_sites
 
 
 def unchanged(n: pypsa.Network, before: pypsa.Network) -> bool:
@@ -245,3 +245,30 @@ class TestSpecification:
         n.remove("Load", "dc base")
         with pytest.raises(aidc.SpecError, match="dc base"):
             aidc.sites(n)
+
+
+def test_a_pue_in_per_cent_is_doubted() -> None:
+    with pytest.warns(aidc.UnitWarning, match="pue of 125.*Give 1.25"):
+        site(grid(p_nom=1000.0), pue=125.0)
+
+
+def test_tokens_in_trillions_are_refused() -> None:
+    with pytest.raises(aidc.InputError, match="at least 2097152.*15e12, not 15"):
+        aidc.Job("A", aidc.Transformer.preset("LLaMA-13B"), 15, 1024, 2048, 0.05)
+
+
+def test_without_an_aidc_it_is_said() -> None:
+    n = grid()
+    n.optimize(output_flag=False)
+    for call in (n.aidc.summary, n.aidc.power, n.aidc.schedule, n.aidc.bill):
+        with pytest.raises(aidc.NotSolvedError, match="no AIDC in this network"):
+            call()
+
+
+def test_power_has_no_negative_zeros() -> None:
+    n = site(grid())
+    aidc.optimize(n, **QUIET)
+    n.generators_t.p.loc[:, "dc A"] = n.generators_t.p["dc A"].where(n.generators_t.p["dc A"] > 0, -1e-12)
+    power = n.aidc.power()["dc", "A"]
+    assert (power == 0).any()
+    assert not np.signbit(power).any()
