@@ -12,6 +12,7 @@ from pypsa_aidc.errors import (
     InfeasibleError,
     InputError,
     NotSolvedError,
+    PriceWarning,
     SpecError,
     StaleError,
     UnitWarning,
@@ -68,6 +69,7 @@ from pypsa_aidc.network import (
     values,
 )
 from pypsa_aidc.network import list_sites as list  # noqa: A004 - read as aidc.list(n)
+from pypsa_aidc.progress import progress
 from pypsa_aidc.report import report
 from pypsa_aidc.training import (
     GPU,
@@ -112,6 +114,7 @@ __all__ = [
     "NotSolvedError",
     "Offsets",
     "PowerModel",
+    "PriceWarning",
     "Profile",
     "Result",
     "Rules",
@@ -151,6 +154,7 @@ __all__ = [
     "optimize",
     "prices",
     "profiles",
+    "progress",
     "read_demand",
     "read_profile",
     "record",

@@ -88,6 +88,10 @@ class UnitWarning(UserWarning):
     """A number that is legal but looks as if it were given in another unit."""
 
 
+class PriceWarning(UserWarning):
+    """A file from which plain PyPSA gets the right loads and objective, but not every price."""
+
+
 class Faults:
     """Collects faults of one input so that they are reported together.
 

@@ -18,6 +18,7 @@ from pypsa_aidc.cli.dispatch_table import Run, columns_of, frame_of, has_other_l
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 from pypsa_aidc.network import SCENARIOS, describe, export, load, optimize, scenario_network, uses_storage
+from pypsa_aidc.progress import track, waiting
 
 BUNDLED = "green_campus"
 _WITHOUT_STORAGE = tuple(name for name in SCENARIOS if not uses_storage(name))
@@ -83,11 +84,11 @@ def dispatch(
         return
     _make_folder(out)
     runs = []
-    for name, prepared in every.items():
+    for name, prepared in track(every.items(), "scenarios"):
         if isinstance(prepared, Run):
             runs.append(prepared)
             continue
-        with reply.waiting(f"{name}: {describe(name)} ..."), silenced_stdout():
+        with waiting(f"{name}: {describe(name)}"), silenced_stdout():
             runs.append(_run(prepared, name, storages, gap, time_limit))
     columns = columns_of(base, network is None, storages)
     frame = frame_of(runs, columns, _paper() if network is None else None)
@@ -177,8 +178,8 @@ def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_
     return Run(scenario, n, result, values_of(n, storages))
 
 
-def open_network(path: Path, verb: str) -> pypsa.Network:
-    """Read a network with AIDCs from a file.
+def open_network(path: Path, verb: str, *, sites_only: bool = True) -> pypsa.Network:
+    """Read a network with AIDCs from a file: with training sites, or with fleets where `sites_only` is false.
 
     Raises
     ------
@@ -194,7 +195,12 @@ def open_network(path: Path, verb: str) -> pypsa.Network:
         faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
         faults.raise_any()
         raise
-    faults.require(bool(n.aidc.sites), "network", str(path), "at least one AIDC", "Add one with aidc.add and save it.")
+    there = bool(n.aidc.sites) or (not sites_only and bool(n.aidc.fleets))
+    what = "at least one AIDC with training jobs" if sites_only else "at least one AIDC: a site or a fleet"
+    remedy = (
+        "Add one with aidc.add and save it." if sites_only else "Add one with aidc.add or aidc.add_fleet, and solve."
+    )
+    faults.require(there, "network", str(path), what, remedy)
     faults.raise_any()
     return n
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,9 +12,12 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from pypsa_aidc import fleet, fleet_plots
-from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
-from pypsa_aidc.errors import InputError
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, told_warnings
+from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.scaling import UNITS
+
+PAPER = "arXiv 2609.05406"
+"""Whose tables those of this verb and of `surface` are laid out as."""
 
 SCHEDULER_FROM = 110 * 24
 """Hour from which the published trace joins executions completely (Sec. 2.1 of [2], arXiv 2609.05406)."""
@@ -95,7 +98,12 @@ def fleet_verb(
     mapping: Annotated[
         Literal["conservative", "central", "liberal"], typer.Option(help="Which work is eligible.")
     ] = "central",
-    rating: Annotated[float | None, typer.Option(help="Rating of accelerators that are not listed, W.")] = None,
+    rating: Annotated[
+        list[str] | None, typer.Option(help="Rating, W, repeatable: A100=400, or 400 for all that are not listed.")
+    ] = None,
+    gap: Annotated[
+        list[str] | None, typer.Option(help="START:END, hours in which the record was down, repeatable.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder that keeps partition results, to resume.")] = None,
     max_rejected: Annotated[float, typer.Option(help="Largest share of faulty rows that is only counted.")] = 0.01,
     draws: Annotated[int, typer.Option(help="Draws of the power model.")] = 300,
@@ -107,6 +115,8 @@ def fleet_verb(
 ) -> None:
     """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
     found = None if trace is None else fleet.trace(trace, layout, utilisation=utilisation)
+    with told_warnings(quiet):
+        central, gaps = _model(rating or []), _gaps(gap or [])
     if dry_run:
         source = "the synthetic fleet" if found is None else f"{found.label}, {len(found.pods)} partitions"
         Reply(as_json, quiet).rehearsed({"trace": trace, "mapping": mapping}, source, out)
@@ -116,19 +126,21 @@ def fleet_verb(
         statistics = made.statistics
         execution: fleet.Execution | None = made.execution
     else:
-        statistics = fleet.statistics(found, keep=keep, max_rejected=max_rejected)
+        with told_warnings(quiet, fleet.CoverageWarning, fleet.EraWarning):
+            statistics = fleet.statistics(found, keep=keep, max_rejected=max_rejected, gaps=gaps)
         has_summary = found.layout.kind == "hourly" and bool(found.summary)
         execution = fleet.execution(found, keep=keep) if has_summary else None
     report = Report(out, statistics.synthetic, Reply(as_json, quiet))
     report.reply.show(str(statistics.audit), highlight=False)
-    central = fleet.PowerModel(other_rating=rating)
+    report.reply.show(f"hours used: {statistics.coverage}", highlight=False)
     envelope = fleet.envelope(statistics, mapping, central)
     envelope.save(report.path("envelope.nc"))
     ensemble = fleet.ensemble(statistics, fleet.power_draws(draws, seed, central))
     if len(statistics.audit.to_frame()):
         report.table("audit", statistics.audit.to_frame(), "What was read")
-    report.table("accounting", fleet.accounting(envelope, ensemble), "Boundaries, mean MW (Table 1)")
+    report.table("accounting", fleet.accounting(envelope, ensemble), f"Boundaries, mean MW (cf. Table 1 of {PAPER})")
     report.table("load_shape", fleet.load_shape(ensemble.band().sel(quantile=0.5)).to_frame(), "Load, median of draws")
+    _explain_idle(envelope, report)
     shares = (envelope.layers().sum("hour") / float(envelope.workload.sum())).to_series().to_frame("share")
     report.table("layers", shares, "Shares of workload energy")
     if figures:
@@ -136,18 +148,72 @@ def fleet_verb(
         report.figure("figure_03_boundary", fleet_plots.plot_boundary(envelope))
         report.figure("figure_07_components", fleet_plots.plot_components(envelope))
         report.figure("figure_12_layers", fleet_plots.plot_layers(envelope))
-    _aggregation(statistics, report, seed, figures)
+    _aggregation(statistics, central, report, seed, figures)
     if execution is not None:
-        _scheduler(statistics, execution, report, figures)
-    report.answer(trace=trace, mapping=mapping, read=statistics.audit.to_dict())
+        _scheduler(statistics, execution, central, report, figures)
+    coverage = asdict(statistics.coverage)
+    report.answer(trace=trace, mapping=mapping, coverage=coverage, read=statistics.audit.to_dict())
 
 
-def _aggregation(statistics: fleet.Statistics, report: Report, seed: int, figures: bool) -> None:
+def _model(ratings: list[str]) -> fleet.PowerModel:
+    """Power model with the ratings of the command line over those of the package."""
+    faults = Faults("pypsa-aidc fleet")
+    listed, other = dict(fleet.RATINGS), None
+    for text in ratings:
+        name, _, number = text.rpartition("=")
+        watts = _number(number)
+        faults.require(watts is not None and watts > 0, "--rating", text, "W above 0: A100=400, or 400")
+        if watts is not None and name:
+            listed[name] = watts
+        else:
+            faults.require(other is None, "--rating", text, "one rating for all accelerators that are not listed")
+            other = watts
+    faults.raise_any()
+    return fleet.PowerModel(ratings=listed, other_rating=other)
+
+
+def _gaps(texts: list[str]) -> list[tuple[float, float]]:
+    """Pairs of start and end of the command line."""
+    faults = Faults("pypsa-aidc fleet")
+    gaps = []
+    for text in texts:
+        start, _, end = text.partition(":")
+        pair = _number(start), _number(end)
+        faults.require(None not in pair, "--gap", text, "two hours: 100:148")
+        gaps.append(pair)
+    faults.raise_any()
+    return gaps  # type: ignore[return-value]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _explain_idle(envelope: fleet.Envelope, report: Report) -> None:
+    """Say where the facility's power goes if most of it is no workload."""
+    valid = envelope.valid
+    free, hosts = (
+        float(envelope.data[name].sum("cluster").to_numpy()[valid].mean()) for name in ("unallocated", "host_idle")
+    )
+    workload, facility = (float(series.to_numpy()[valid].mean()) for series in (envelope.workload, envelope.facility))
+    if free + hosts > workload:
+        report.note(
+            f"workload {workload:.4g} MW of facility {facility:.4g} MW: GPUs of the inventory that no job holds draw "
+            f"{free:.4g} MW, CPU cores at rest {hosts:.4g} MW, times PUE {envelope.pue:g}. Is it the trace's inventory?"
+        )
+
+
+def _aggregation(
+    statistics: fleet.Statistics, model: fleet.PowerModel, report: Report, seed: int, figures: bool
+) -> None:
     """Tables and figures 2, 8 and 9, where the fleet has enough clusters of enough size."""
     try:
-        scalings = {kind: fleet.fluctuation_scaling(statistics, kind, seed=seed) for kind in UNITS}
-        attribution = fleet.attribution(statistics, seed=seed)
-        composition = fleet.variability_by_training(statistics, seed=seed)
+        scalings = {kind: fleet.fluctuation_scaling(statistics, kind, model=model, seed=seed) for kind in UNITS}
+        attribution = fleet.attribution(statistics, model=model, seed=seed)
+        composition = fleet.variability_by_training(statistics, model=model, seed=seed)
     except InputError as error:
         report.note(f"no aggregation diagnostics: {error}")
         return
@@ -156,7 +222,7 @@ def _aggregation(statistics: fleet.Statistics, report: Report, seed: int, figure
         index=["exponent", "p5", "p95", "r_squared", "units"],
     ).T
     report.table("scaling", table.rename_axis("units of"), "Fluctuation scaling σ ∝ μ^β")
-    levels = {name: (s.median, *s.interval) for name, s in fleet.synchrony(statistics).items()}
+    levels = {name: (s.median, *s.interval) for name, s in fleet.synchrony(statistics, model).items()}
     frame = pd.DataFrame.from_dict(levels, orient="index", columns=["ratio", "p5", "p95"]).rename_axis("level")
     report.table("synchrony", frame, "Synchrony, median over parents")
     removed = pd.DataFrame({"ratio": attribution.ratios, "excess_removed": attribution.removed}).rename_axis("residual")
@@ -168,10 +234,16 @@ def _aggregation(statistics: fleet.Statistics, report: Report, seed: int, figure
             report.figure("figure_09_plateaus", fleet_plots.plot_plateaus(attribution, report.synthetic))
 
 
-def _scheduler(statistics: fleet.Statistics, execution: fleet.Execution, report: Report, figures: bool) -> None:
+def _scheduler(
+    statistics: fleet.Statistics,
+    execution: fleet.Execution,
+    model: fleet.PowerModel,
+    report: Report,
+    figures: bool,
+) -> None:
     """Tables and figures 10 and 11, from the day on which executions are joined completely."""
     spans = execution.matched
-    power = fleet.span_power(spans, statistics)
+    power = fleet.span_power(spans, statistics, model)
     first = max(int(statistics.hours[0]), min(SCHEDULER_FROM, int(statistics.hours[-1])))
     hours = (first, int(statistics.hours[-1]) + 1)
     displacement = fleet.displacement(spans, power, hours, report.synthetic)

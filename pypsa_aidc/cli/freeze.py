@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pypsa_aidc.cli.console import quiet_libraries
-from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
+from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, told_warnings
 from pypsa_aidc.network import export, load
 
 
@@ -24,15 +24,19 @@ def freeze_verb(
     """Write decided power as p_set, so that plain PyPSA gets the same loads, objective and prices."""
     quiet_libraries()
     n = load(network)
-    sites = list(n.aidc.sites)
-    about = {"network": network, "out": out, "frozen": not thaw, "sites": sites}
-    done = f"the jobs of {', '.join(sites) or 'no site'} are {'free' if thaw else 'fixed'}"
+    sites, fleets = list(n.aidc.sites), list(n.aidc.fleets)
+    about = {"network": network, "out": out, "frozen": not thaw, "sites": sites, "fleets": fleets}
+    whose = " and ".join(
+        f"{word} of {', '.join(names)}" for word, names in (("the jobs", sites), ("the relief", fleets)) if names
+    )
+    done = f"{whose or 'the jobs of no site'} are {'free' if thaw else 'fixed'}"
     reply = Reply(as_json, quiet)
     if dry_run:
-        with TemporaryDirectory() as folder:
+        with told_warnings(quiet), TemporaryDirectory() as folder:
             export(n, Path(folder) / "checked.nc", frozen=not thaw)
         reply.rehearsed(about, done, out)
         return
-    export(n, out, frozen=not thaw)
+    with told_warnings(quiet):
+        export(n, out, frozen=not thaw)
     reply.line(f"wrote {out}: {done}")
     reply.data(about)

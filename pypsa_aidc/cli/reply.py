@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pypsa_aidc.errors import UnitWarning
+from pypsa_aidc.errors import PriceWarning, UnitWarning
+from pypsa_aidc.progress import progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -62,10 +64,6 @@ class Reply:
     def line(self, text: str) -> None:
         """Print a line for people."""
         self.show(text, highlight=False, markup=False, soft_wrap=True)
-
-    def waiting(self, text: str) -> AbstractContextManager[object]:
-        """Say on a terminal what is being waited for; never on stdout."""
-        return nullcontext() if self.quiet else Console(stderr=True).status(text)
 
     def table(self, frame: pd.DataFrame, title: str = "") -> None:
         """Print a table for people."""
@@ -114,14 +112,30 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return list(rows)
 
 
+def with_progress(verb: Callable[..., None]) -> Callable[..., None]:
+    """Let a verb show on a terminal how far it has come, unless it is asked for JSON or for nothing."""
+
+    @wraps(verb)
+    def shown(*args: Any, **options: Any) -> None:
+        if options.get("as_json") or options.get("quiet"):
+            verb(*args, **options)
+            return
+        with progress():
+            verb(*args, **options)
+
+    return shown
+
+
 @contextmanager
-def told_warnings(quiet: bool = False) -> Iterator[None]:
-    """Print warnings about units as one line each; they are about the user's numbers, not about our code."""
+def told_warnings(quiet: bool = False, *kinds: type[Warning]) -> Iterator[None]:
+    """Print warnings as one line each, where they are about the user's numbers and not about our code."""
+    told: tuple[type[Warning], ...] = (UnitWarning, PriceWarning, *kinds)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UnitWarning)
+        for kind in told:
+            warnings.simplefilter("always", kind)
         yield
     for each in caught:
-        if issubclass(each.category, UnitWarning) and not quiet:
+        if issubclass(each.category, told) and not quiet:
             Console(stderr=True, soft_wrap=True).print(f"warning: {each.message}", style="yellow", markup=False)
 
 

@@ -9,19 +9,29 @@ import pandas as pd
 import typer
 
 from pypsa_aidc import fleet, fleet_plots
-from pypsa_aidc.cli.fleet import Report
+from pypsa_aidc.cli.fleet import PAPER, Report
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
+from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.backtest import WEEK
 from pypsa_aidc.fleet.portfolio import ENUMERABLE
+from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, check_grid
 
 
 def surface_verb(
     envelope: Annotated[Path | None, typer.Argument(help="envelope.nc; the synthetic fleet if left out.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("fleet-results"),
-    portfolio: Annotated[str, typer.Option(help="supported, all, or names with commas.")] = "supported",
+    portfolio: Annotated[
+        str, typer.Option(help="all, supported (clusters of at least 0.02 MW), or names with commas.")
+    ] = "all",
     boundary: Annotated[
         Literal["idle-retained", "attributed", "node-sleep"], typer.Option(help="What a pause takes off the load.")
     ] = "idle-retained",
+    duration: Annotated[
+        list[int] | None, typer.Option(help="Duration of a call, h, repeatable; 1, 2, 4, 8, 24 by default.")
+    ] = None,
+    reliability: Annotated[
+        list[float] | None, typer.Option(help="Reliability, 0 … 1, repeatable; 0.5, 0.9, 0.95, 0.99 by default.")
+    ] = None,
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of shifts and bootstraps.")] = 0,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
@@ -34,6 +44,10 @@ def surface_verb(
     report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
     names = None if portfolio == "all" else fleet_envelope.portfolio(_named(portfolio))
     common = {"portfolio": names, "boundary": boundary}
+    grid_of = (sorted(set(duration or DURATIONS)), sorted(set(reliability or RELIABILITIES)))
+    faults = Faults("pypsa-aidc surface")
+    check_grid(faults, *grid_of)
+    faults.raise_any()
     if dry_run:
         hours = fleet_envelope.data.sizes["hour"]
         report.reply.rehearsed(
@@ -42,26 +56,37 @@ def surface_verb(
         return
     asked = {"envelope": envelope, "portfolio": fleet_envelope.portfolio(names), "boundary": boundary, "q": q}
     surfaces = {
-        method: fleet.surface(fleet_envelope, q=q, method=method, **common)  # type: ignore[arg-type]
+        method: fleet.surface(fleet_envelope, *grid_of, q=q, method=method, **common)  # type: ignore[arg-type]
         for method in ("sup", "linear")
     }
+    coverage = surfaces["sup"].data.attrs["coverage"]
+    asked["coverage"] = coverage
+    report.reply.show(f"hours used: {coverage}", highlight=False)
     surfaces["sup"].save(report.path("surface.nc"))
     for method, surface in surfaces.items():
         grid = pd.DataFrame(surface.K.to_pandas()).assign(windows=surface.data["windows"].to_series())
         grid.columns = [str(name) for name in grid.columns]
         report.table(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
-    if not any(surfaces["sup"].windows[h] for h in (4,)):
+    if not fleet.surface(fleet_envelope, (4,), (0.95,)).windows[4]:
         report.note("no window of 4 h: no counterfactuals, terms or tests")
         report.answer(**asked)
         return
     counterfactuals = fleet.counterfactuals(fleet_envelope, seed=seed, method="linear", **common)  # type: ignore[arg-type]
     required = pd.DataFrame(counterfactuals.required_share.to_pandas())
     required.columns = [str(name) for name in required.columns]
-    report.table("required_share", required, "Share that reproduces K, over the mean share (Table 2)")
-    report.table("scalar_errors", counterfactuals.table(), "K at 95 % and ratios to it (Table 3)")
-    report.table("representations", fleet.representations(fleet_envelope, method="linear"), "Representations (Table 6)")
-    terms = fleet.contract(fleet_envelope, 4, 0.95, q=q, **common)  # type: ignore[arg-type]
-    report.table("terms", terms.to_frame(), "Terms of a four-hour product")
+    report.table("required_share", required, f"Share that reproduces K, over the mean share (cf. Table 2 of {PAPER})")
+    errors = counterfactuals.table()
+    if len(counterfactuals.data.attrs["portfolio"]) == 1:
+        errors = errors.drop(columns=[name for name in errors if str(name).startswith("independent")])
+    report.table("scalar_errors", errors, f"K at 95 %, method linear, and ratios to it (cf. Table 3 of {PAPER})")
+    stand_ins = fleet.representations(fleet_envelope, method="linear")
+    report.table("representations", stand_ins, f"Representations, method linear (cf. Table 6 of {PAPER})")
+    try:
+        terms = fleet.contract(fleet_envelope, 4, 0.95, q=q, **common)  # type: ignore[arg-type]
+        report.table("terms", terms.to_frame(), "Terms of a four-hour product at 95 %, method sup")
+    except InputError as error:
+        # E.g. where all work is eligible, nothing is left that could absorb the rebound.
+        report.note(f"no terms: {error}")
     eras = fleet.eras(fleet_envelope, **common)  # type: ignore[arg-type]
     report.table("eras", eras, "Four-hour K at 95 % by era")
     tests = None
@@ -73,7 +98,9 @@ def surface_verb(
         report.table("backtest", tests[0].summary, "Rolling origin, absolute MW, target 95 %")
         report.table("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
     if figures:
-        _figures(fleet_envelope, surfaces["sup"], counterfactuals, eras, tests, report, names, seed)
+        # The figures of the paper have its grid.
+        usual = fleet.surface(fleet_envelope, q=q, **common)  # type: ignore[arg-type]
+        _figures(fleet_envelope, usual, counterfactuals, eras, tests, report, names, seed)
     report.answer(**asked)
 
 

@@ -16,14 +16,17 @@ from pypsa_aidc.fleet.backtest import Backtest, backtest
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.contract import Contract, contract, net_energy_ratio
 from pypsa_aidc.fleet.counterfactual import Counterfactuals, counterfactuals, independent, representations, shuffled
+from pypsa_aidc.fleet.coverage import Coverage, CoverageWarning
 from pypsa_aidc.fleet.envelope import Envelope, envelope, envelope_from_frame, load_envelope
 from pypsa_aidc.fleet.eras import eras
 from pypsa_aidc.fleet.execution import Execution, execution
+from pypsa_aidc.fleet.layout import Layout
 from pypsa_aidc.fleet.load import LoadShape, accounting, autocorrelation, composition, load_shape
 from pypsa_aidc.fleet.montecarlo import Ensemble, ensemble, relief_draws
 from pypsa_aidc.fleet.portfolio import Portfolios, independent_curve, portfolios
 from pypsa_aidc.fleet.power import (
     ANCHORED,
+    DATASHEET_RATINGS,
     LINEAR,
     MEASURED_LOW,
     MEASURED_MID,
@@ -32,6 +35,7 @@ from pypsa_aidc.fleet.power import (
     PowerRanges,
     power_draws,
 )
+from pypsa_aidc.fleet.published import LAYOUTS
 from pypsa_aidc.fleet.scaling import Composition, Scaling, fluctuation_scaling, unit_power, variability_by_training
 from pypsa_aidc.fleet.scheduler import (
     Backlog,
@@ -42,7 +46,7 @@ from pypsa_aidc.fleet.scheduler import (
     power_per_gpu,
     span_power,
 )
-from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, LAYOUTS, POD_HOURS, SERVER_HOURS, SPAN_TYPES, Layout
+from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, JOBS, POD_HOURS, SERVER_HOURS, SPAN_TYPES
 from pypsa_aidc.fleet.spans import inventory, job_spans
 from pypsa_aidc.fleet.statistics import Statistics, load_statistics, statistics
 from pypsa_aidc.fleet.surface import Surface, load_surface, shaped, surface
@@ -55,6 +59,8 @@ __all__ = [
     "ANCHORED",
     "CAPACITY_TYPES",
     "CELL_TYPES",
+    "DATASHEET_RATINGS",
+    "JOBS",
     "LAYOUTS",
     "LINEAR",
     "MEASURED_LOW",
@@ -72,6 +78,8 @@ __all__ = [
     "Condition",
     "Contract",
     "Counterfactuals",
+    "Coverage",
+    "CoverageWarning",
     "Displacement",
     "Ensemble",
     "Envelope",

@@ -11,13 +11,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.fleet.audit import Audit, merged
+from pypsa_aidc.fleet.rows import ABOUT, CLIPPED, IDLE, SLACK, idle_hours, met, pod_rows, server_rows
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
-from pypsa_aidc.fleet.trace import SLACK, Partition, Trace, pod_rows, reading, scan, server_rows
+from pypsa_aidc.fleet.trace import Partition, Trace, reading, scan
+from pypsa_aidc.progress import track
 
-VERSION = 1
+VERSION = 2
 """Of the partition results on disk: a change of what they hold makes kept ones stale."""
 
 LOOKS_LIKE_FRACTIONS = "partitions declared in percent that never exceed 1 %"
@@ -25,22 +29,31 @@ ENOUGH_TO_TELL = 20
 """Rows with a utilisation before a partition's largest one says something about the scale."""
 
 
-def aggregated(trace: Trace, keep: Path | None, count_servers: bool) -> tuple[pl.DataFrame, pl.DataFrame, Audit]:
-    """Cells, capacity and audit of an hourly trace; see `pypsa_aidc.fleet.statistics.statistics`."""
+def aggregated(
+    trace: Trace, keep: Path | None, count_servers: bool
+) -> tuple[pl.DataFrame, pl.DataFrame, Audit, npt.NDArray[np.int64]]:
+    """Cells, capacity, audit and observed hours of an hourly trace; see `pypsa_aidc.fleet.statistics.statistics`."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         pods = [
             kept(folder, "pods", trace, piece, partial(_reduced_pods, trace, piece, count_servers), count_servers)
-            for piece in trace.pods
+            for piece in track(trace.pods, "pods, by partition")
         ]
         servers = [
-            kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece)) for piece in trace.servers
+            kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece))
+            for piece in track(trace.servers, "servers, by partition")
         ]
-    cells = _summed([frame for frame, _ in pods], CELL_TYPES, KEYS)
+    observed = pl.concat([frame["hour"] for frame, _ in pods]).unique().to_numpy()
+    cells = _summed([frame.filter(_is_cell()) for frame, _ in pods], CELL_TYPES, KEYS)
     capacity = _summed([frame for frame, _ in servers], CAPACITY_TYPES, KEYS[:3])
     audit = merged((part for _, part in (*pods, *servers)), trace.label, trace.scale)
-    return cells, capacity, audit
+    return cells, capacity, audit, observed
+
+
+def _is_cell() -> pl.Expr:
+    """Tell cells from hours of which a partition only says that nothing ran: those have no other keys."""
+    return pl.col("cluster").is_not_null()
 
 
 def _summed(frames: list[pl.DataFrame], types: dict[str, Any], keys: tuple[str, ...]) -> pl.DataFrame:
@@ -83,7 +96,16 @@ def kept(
     name = f"{table}-{hashlib.sha256(piece.name.encode()).hexdigest()[:16]}"
     data, record = folder / f"{name}.parquet", folder / f"{name}.json"
     files = [(hour, str(path), path.stat().st_size, path.stat().st_mtime_ns) for hour, path in piece.files]
-    settings = (VERSION, pl.__version__, trace.layout, trace.scale, trace.out_of_range, trace.overuse, options)
+    settings = (
+        VERSION,
+        pl.__version__,
+        trace.layout,
+        trace.scale,
+        trace.out_of_range,
+        trace.overuse,
+        trace.origin,
+        options,
+    )
     fingerprint = hashlib.sha256(repr((files, settings)).encode()).hexdigest()
     try:
         known = json.loads(record.read_text(encoding="utf-8"))
@@ -110,7 +132,7 @@ def replace_table(path: Path, frame: pl.DataFrame) -> None:
 
 
 def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[pl.DataFrame, Audit]:
-    """Cells of one partition of the pod table, and its audit."""
+    """Cells of one partition of the pod table with rows of only an hour where nothing ran, and its audit."""
     used, utilisation = pl.col("gpu_hours"), pl.col("utilisation")
     cores, load = pl.col("cpu_requested").fill_null(0), pl.col("cpu_load").fill_null(0)
     good = pl.col("reason").is_null()
@@ -125,17 +147,19 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
             cores.sum().alias("cpu_requested"),
             (cores * load.clip(0, 1)).sum().alias("cpu_used"),
             (good & pl.col("overused")).sum().alias("rows with more GPU-hours than requested"),
-            (good & pl.col("clipped")).sum().alias("utilisations clipped to their range"),
+            (good & pl.col("clipped")).sum().alias(CLIPPED),
             (good & (load > 1)).sum().alias("CPU loads above 1 counted as 1"),
             utilisation.max().alias("top"),
             utilisation.count().alias("known"),
+            pl.col("sample").min(),
         )
         per_server = rows.filter(good).group_by("hour", "server").agg(used.sum(), pl.col("server_gpus").max())
         overfull = per_server.filter(used > pl.col("server_gpus") * (1 + SLACK)).select(pl.len())
+        idle = idle_hours(trace, piece)
         counts = [scan(path).select(pl.len()) for _, path in piece.files]
-        tables = pl.collect_all([groups, *counts, *([overfull] if count_servers else [])], engine="streaming")
-    table = tables[0]
-    total = sum(frame.item() for frame in tables[1 : 1 + len(counts)])
+        tables = pl.collect_all([groups, idle, *counts, *([overfull] if count_servers else [])], engine="streaming")
+    table, idle_only = tables[0], tables[1].cast(CELL_TYPES["hour"])
+    total = sum(frame.item() for frame in tables[2 : 2 + len(counts)])
     cells = table.filter(good)
     faulty = table.filter(~good).sort("reason")
     noted = {name: int(cells[name].sum()) for name in cells.columns if " " in name}
@@ -146,17 +170,25 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
     )
     noted = {reason: count for reason, count in noted.items() if count}
     rejected = dict(faulty.select("reason", "pods").iter_rows())
+    skipped = total - int(table["pods"].sum())
+    samples = {
+        reason: met(trace.layout, piece.name, ABOUT[reason], value)
+        for reason, value in faulty.select("reason", "sample").iter_rows()
+    }
     audit = Audit(
         source=trace.label,
         scale=trace.scale,
         partitions=1,
         rows=total,
-        skipped=total - int(table["pods"].sum()),
+        skipped={IDLE: skipped} if skipped else {},
         rejected=rejected,
         noted=noted,
-        examples=dict.fromkeys((*rejected, *noted), piece.name),
+        examples={**dict.fromkeys(noted, piece.name), **samples},
+        origin="" if trace.origin is None else f"{trace.origin:%Y-%m-%dT%H:%MZ}",
     )
-    return _ordered(cells, CELL_TYPES, KEYS), audit
+    ordered = _ordered(cells, CELL_TYPES, KEYS)
+    idle_only = idle_only.join(ordered, on="hour", how="anti")
+    return pl.concat([ordered, idle_only], how="diagonal").sort(KEYS), audit
 
 
 def _reduced_servers(trace: Trace, piece: Partition) -> tuple[pl.DataFrame, Audit]:

@@ -32,33 +32,41 @@ class Audit:
     rows
         All rows seen.
     skipped
-        Rows that neither request nor use an accelerator, or that never ran.
+        Rows that are not faulty but hold no accelerator, by reason: CPU-only pods, jobs that never ran.
     rejected
         Rows left out as faulty, by reason.
     noted
         Rows or cells that were kept although something about them is odd, by reason.
     examples
-        For each reason, where it was first met.
+        For each reason, where it was first met, with the column and a value where it is about one.
+    origin
+        Moment of hour 0, UTC, where the trace has stamps; else empty.
     """
 
     source: str
     scale: str = "absent"
     partitions: int = 0
     rows: int = 0
-    skipped: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
     noted: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
+
+    @property
+    def skipped_rows(self) -> int:
+        """All rows that were skipped."""
+        return sum(self.skipped.values())
 
     @property
     def rejected_share(self) -> float:
         """Rejected rows over the rows that were not skipped; 0 where there are none."""
-        considered = self.rows - self.skipped
+        considered = self.rows - self.skipped_rows
         return sum(self.rejected.values()) / considered if considered else 0.0
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each reason: `outcome`, `reason`, `count`, `first_met`."""
-        outcomes = [("rejected", self.rejected), ("noted", self.noted)]
+        outcomes = [("skipped", self.skipped), ("rejected", self.rejected), ("noted", self.noted)]
         rows = [
             (outcome, reason, count, self.examples.get(reason, ""))
             for outcome, counts in outcomes
@@ -77,8 +85,10 @@ class Audit:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.source}: {self.rows:,} rows in {self.partitions} partitions, utilisation in {self.scale}"]
-        lines += [f"  skipped: {self.skipped:,} without accelerators"] if self.skipped else []
+        pieces = f"{self.partitions} partition{'' if self.partitions == 1 else 's'}"
+        scale = "no utilisation" if self.scale == "absent" else f"utilisation in {self.scale}"
+        hour_zero = f", hour 0 is {self.origin}" if self.origin else ""
+        lines = [f"{self.source}: {self.rows:,} rows in {pieces}, {scale}{hour_zero}"]
         for outcome, reason, count, where in self.to_frame().itertuples(index=False):
             lines.append(f"  {outcome}: {count:,} {reason}" + (f" (first in {where})" if where else ""))
         return "\n".join(lines)
@@ -94,12 +104,18 @@ def merged(audits: Iterable[Audit], source: str, scale: str) -> Audit:
     0.2
     """
     total: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     rejected: Counter[str] = Counter()
     noted: Counter[str] = Counter()
     examples: dict[str, str] = {}
+    origin = ""
     for audit in audits:
-        total.update(partitions=audit.partitions, rows=audit.rows, skipped=audit.skipped)
+        total.update(partitions=audit.partitions, rows=audit.rows)
+        skipped.update(audit.skipped)
         rejected.update(audit.rejected)
         noted.update(audit.noted)
         examples = {**audit.examples, **examples}
-    return Audit(source, scale, total["partitions"], total["rows"], total["skipped"], rejected, noted, examples)
+        origin = origin or audit.origin
+    # Plain dictionaries: `asdict` takes a Counter apart wrongly.
+    counts = (dict(skipped), dict(rejected), dict(noted))
+    return Audit(source, scale, total["partitions"], total["rows"], *counts, examples, origin)

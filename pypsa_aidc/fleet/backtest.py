@@ -55,6 +55,14 @@ class Backtest:
         word = "synthetic, " if self.synthetic else ""
         return f"Backtest({word}target {self.reliability:g}, {kind})\n{self.summary.round(3)}"
 
+    @property
+    def derating(self) -> pd.Series[float]:
+        """Derating for a contract by duration: `factor` of the summary, at most 1; NaN if no fold offers anything.
+
+        A factor above 1 says that K was held more often than asked, in these weeks; it is no reason to offer more.
+        """
+        return self.summary["factor"].clip(upper=1.0).rename("derating")
+
     def to_frame(self) -> pd.DataFrame:
         """Return the folds."""
         return self.folds

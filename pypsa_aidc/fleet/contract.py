@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ class Contract:
     q
         Fraction that a field trial has shown to be realised, 0 … 1.
     derating
-        Factor from a backtest, above 0.
+        Factor from a backtest, in (0, 1]: above 1, the offer would be more than K and its reliability less than stated.
     rebound
         Share ρ of the curtailed energy drawn later, at least 0.
     checkpoint
@@ -76,6 +77,8 @@ class Contract:
         Where K comes from.
     synthetic
         Whether K comes from the synthetic fleet.
+    basis
+        What K stands on, in words, e.g. ``{"mapping": "central"}``: mapping, boundary, power model, hours, method.
 
     Raises
     ------
@@ -106,6 +109,7 @@ class Contract:
     portfolio: tuple[str, ...] = field(default=(), repr=False)
     source: str = ""
     synthetic: bool = False
+    basis: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         faults = Faults("Contract")
@@ -114,7 +118,8 @@ class Contract:
         faults.number("reliability", self.reliability, above=0, at_most=1)
         faults.number("noneligible", self.noneligible, above=0)
         faults.number("q", self.q, at_least=0, at_most=1)
-        faults.number("derating", self.derating, above=0)
+        remedy = "A factor above 1 would offer more than K: the smaller of it and 1, as Backtest.derating gives it."
+        faults.number("derating", self.derating, above=0, at_most=1, remedy=remedy)
         faults.number("rebound", self.rebound, at_least=0)
         faults.number("checkpoint", self.checkpoint, at_least=0)
         faults.number("recovery_share", self.recovery_share, above=0, at_most=1)
@@ -184,22 +189,23 @@ class Contract:
         return offer / full if full else float("inf")
 
     def to_frame(self) -> pd.DataFrame:
-        """Columns `term`, `value`, `unit`."""
+        """Columns `term`, `value`, `unit`; shares in %, and the basis of K in words."""
         rows: list[tuple[str, object, str]] = [
             ("offer at the workload, and at the meter if cooling does not follow", self.offer, "MW"),
             ("offer at the meter if cooling follows in proportion", self.offer_average, "MW"),
             ("duration of a call", self.duration, "h"),
-            ("reliability of a single call", self.reliability, "1"),
-            ("reliability of ten calls, at least", self.all_delivered(10), "1"),
-            ("realised fraction q", self.q, "1"),
-            ("derating", self.derating, "1"),
-            ("clusters", len(self.portfolio), "1"),
-            ("net over gross curtailed energy", self.net_energy, "1"),
+            ("reliability of a single call", 100 * self.reliability, "%"),
+            ("reliability of ten calls, at least", 100 * self.all_delivered(10), "%"),
+            ("realised fraction q", 100 * self.q, "%"),
+            ("derating", 100 * self.derating, "%"),
+            ("clusters", len(self.portfolio), ""),
+            ("net over gross curtailed energy", 100 * self.net_energy, "%"),
             ("rebound of a call", self.rebound_energy, "MWh"),
             ("recovery", self.recovery_time, "h"),
             ("from call to call", self.spacing, "h"),
-            ("calls a week, at most", self.calls_per_week, "1"),
+            ("calls a week, at most", self.calls_per_week, ""),
             ("recalibration", self.recalibration or f"after {self.recalibrate_after:g} weeks", ""),
+            *((name, text, "") for name, text in self.basis.items()),
         ]
         return pd.DataFrame(rows, columns=["term", "value", "unit"])
 
@@ -215,8 +221,9 @@ class Contract:
         lines = [
             f"  {term:<68} {format(value, '.4g') if isinstance(value, float) else str(value):>12} {unit}".rstrip()
             for term, value, unit in self.to_frame().itertuples(index=False)
+            if term not in self.basis
         ]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *lines, *(f"  {name}: {text}" for name, text in self.basis.items())])
 
 
 def contract(
@@ -256,7 +263,7 @@ def contract(
         A term outside its range, or no window of that duration.
     """
     K = surface(envelope, (duration,), (reliability,), portfolio=portfolio, boundary=boundary, method=method)
-    names = envelope.portfolio(portfolio)
+    names, attrs = envelope.portfolio(portfolio), K.data.attrs
     rest = envelope.data["power"].sel(cluster=list(names), layer=["floor", "shift"])
     return Contract(
         power=K.at(duration, reliability),
@@ -274,4 +281,11 @@ def contract(
         portfolio=names,
         source=str(envelope.data.attrs["source"]),
         synthetic=envelope.synthetic,
+        basis={
+            "eligible work (mapping)": str(attrs["mapping"]),
+            "boundary": boundary,
+            "power model": str(attrs.get("power_model", "not recorded")),
+            "hours used": str(attrs["coverage"]),
+            "estimate of K": f"{method}, {K.windows[duration]:,} windows",
+        },
     )

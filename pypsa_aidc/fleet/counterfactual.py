@@ -24,6 +24,7 @@ from pypsa_aidc.fleet.windows import (
     dependable,
     running_minima,
 )
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +141,7 @@ def independent(
     moving, base = known - steady, steady.sum(axis=0)
     total = np.zeros((len(durations), len(reliabilities)))
     series = np.full(there.size, np.nan)
-    for _ in range(replicates):
+    for _ in track(range(replicates), "shifts of clusters"):
         shifts = rng.integers(0, known.shape[1], len(known))
         moved = base + sum(np.roll(row, shift) for row, shift in zip(moving, shifts, strict=True))
         series[there] = np.maximum(moved, 0.0)
@@ -201,7 +202,7 @@ def counterfactuals(
     durations: Sequence[int] = DURATIONS,
     reliabilities: Sequence[float] = RELIABILITIES,
     *,
-    portfolio: Portfolio = "supported",
+    portfolio: Portfolio = None,
     boundary: Boundary = "idle-retained",
     method: Method = "sup",
     calibrated_at: tuple[int, float] = (4, 0.95),
@@ -307,6 +308,8 @@ def representations(
     mean_share = np.nanmean(eligible) / np.nanmean(workload)
     anchor = durations.index(4) if 4 in durations else 0
     observed, load = k(eligible), k(workload)
+    # A fleet that idles long enough has neither K nor dependable load: no share then.
+    tail_share = observed[anchor] / load[anchor] if load[anchor] else float("nan")
     shifting = np.array([0.2 if h >= 24 else 0.7 for h in durations])
     rows = {
         "fully curtailable": ("facility", k(facility)),
@@ -315,10 +318,7 @@ def representations(
         "attributed boundary": ("workload", k(attributed)),
         f"constant share, mean-calibrated ({mean_share:.1%})": ("workload", mean_share * load),
         "trace-derived, idle retained": ("workload", observed),
-        f"constant share, tail-calibrated ({observed[anchor] / load[anchor]:.1%})": (
-            "workload",
-            observed[anchor] / load[anchor] * load,
-        ),
+        f"constant share, tail-calibrated ({tail_share:.1%})": ("workload", tail_share * load),
     }
     table = pd.DataFrame(
         {"applied_to": [where for where, _ in rows.values()]}, index=pd.Index(rows, name="representation")

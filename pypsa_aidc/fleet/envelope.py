@@ -13,9 +13,11 @@ import polars as pl
 import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.fleet.coverage import coverage_of, warn_of_holes
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
+from pypsa_aidc.progress import waiting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +44,7 @@ class Envelope:
     ----------
     data : xarray.Dataset
         `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
-        NaN in missing hours. Attributes `pue`, `mapping`, `source`, `synthetic` (0 or 1).
+        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1).
 
     Raises
     ------
@@ -83,7 +85,7 @@ class Envelope:
         faults.raise_any()
 
     def __repr__(self) -> str:
-        size = f"{self.valid.sum():,} of {self.data.sizes['hour']:,} hours, {self.data.sizes['cluster']} clusters"
+        size = f"{coverage_of(self.valid)}, {self.data.sizes['cluster']} clusters"
         means = {"workload": self.workload, "facility": self.facility, "eligible": self.relief().sum("cluster")}
         power = ", ".join(f"{name} {float(series[self.valid].mean()):.4g} MW" for name, series in means.items())
         word = "synthetic, " if self.synthetic else ""
@@ -148,7 +150,11 @@ class Envelope:
         unknown = sorted(set(chosen) - set(self.clusters))
         faults.require(not unknown, "portfolio", unknown, f"names among {', '.join(self.clusters)}, or 'supported'")
         faults.require(len(set(chosen)) == len(chosen), "portfolio", list(chosen), "each cluster once")
-        faults.require(len(chosen) > 0, "portfolio", list(chosen), "at least one cluster")
+        if portfolio == "supported":
+            remedy = "Use portfolio=None (on the command line: --portfolio all) for all clusters."
+            faults.require(bool(chosen), "portfolio", portfolio, f"a cluster of {SUPPORT} MW; none reaches it", remedy)
+        else:
+            faults.require(len(chosen) > 0, "portfolio", list(chosen), "at least one cluster")
         faults.raise_any()
         return chosen
 
@@ -227,6 +233,7 @@ def load_envelope(path: str | Path) -> Envelope:
         raise InputError(faults.subject, tuple(faults)) from error
 
 
+@waiting("envelope")
 def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerModel | None = None) -> Envelope:
     """Hourly power by cluster and layer from the sufficient statistics of a trace (Eq. 1 and Sec. 2.3 of [2]).
 
@@ -280,6 +287,7 @@ def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerM
                 "mapping": mapping,
                 "source": statistics.audit.source,
                 "synthetic": int(statistics.synthetic),
+                "power_model": power_model.describe(cells["accelerator"].cast(pl.String).unique()),
             },
         )
     )
@@ -316,8 +324,8 @@ def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -
     ----------
     frame : pandas.DataFrame
         Columns `hour` (whole number), `cluster`, `layer` (one of `LAYERS`), `power` (MW) and optionally `active` (MW;
-        taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing hours; a
-        cluster and layer without a row in an hour that is there draws 0.
+        taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing hours, so an
+        idle one needs a row of 0 MW; a cluster and layer without a row in an hour that is there draws 0.
     source
         Where the numbers come from.
     pue
@@ -327,6 +335,11 @@ def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -
     -------
     Envelope
         Without host power and unallocated GPUs.
+
+    Warns
+    -----
+    CoverageWarning
+        More than 5 % of the hours are missing.
 
     Raises
     ------
@@ -366,4 +379,6 @@ def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -
     cube = cube.assign(unallocated=cube["host_idle"])
     for name in VARIABLES:
         cube[name].attrs["units"] = "MW"
-    return Envelope(cube.assign_attrs(pue=pue, mapping="given", source=source, synthetic=0))
+    result = Envelope(cube.assign_attrs(pue=pue, mapping="given", power_model="given", source=source, synthetic=0))
+    warn_of_holes(coverage_of(result.valid), source)
+    return result

@@ -18,7 +18,7 @@ def eras(
     duration: int = 4,
     reliability: float = 0.95,
     *,
-    portfolio: Portfolio = "supported",
+    portfolio: Portfolio = None,
     boundary: Boundary = "idle-retained",
     method: Method = "sup",
     changes: dict[str, int] | None = None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.fleet.schema import KNOTS, SUMS, WORKLOADS
 
 Floats = npt.NDArray[np.float64]
@@ -29,6 +30,32 @@ RATINGS: Mapping[str, float] = MappingProxyType(
     }
 )
 """Accelerator ratings, W (Table 4 of [2]); the XPU buckets are of undisclosed make."""
+
+DATASHEET_RATINGS: Mapping[str, float] = MappingProxyType(
+    {
+        "P4": 75.0,
+        "P100": 300.0,
+        "V100": 300.0,
+        "V100-PCIe": 250.0,
+        "T4": 70.0,
+        "A40": 300.0,
+        "L4": 72.0,
+        "L40": 300.0,
+        "L40S": 350.0,
+        "H100": 700.0,
+        "H100-PCIe": 350.0,
+        "H200": 700.0,
+        "B200": 1000.0,
+        "MI250X": 560.0,
+        "MI300X": 750.0,
+    }
+)
+"""Ratings of common accelerators that Table 4 of [2] does not list, W: the largest thermal design or board power in the
+makers' data sheets, of the SXM or OAM form where there is one. They stand in where a model lists no rating of its own.
+"""
+
+UNLIKELY = 10.0
+"""W; a rating below it was probably given in kW."""
 
 LINEAR: Mapping[str, tuple[float, ...]] = MappingProxyType(dict.fromkeys(WORKLOADS, (0.0, 0.25, 0.5, 0.75, 1.0)))
 """Power proportional to utilisation, whatever the workload."""
@@ -71,7 +98,7 @@ class PowerModel:
     Attributes
     ----------
     ratings
-        Accelerator → rating, W, above 0.
+        Accelerator → rating, W, above 0. Names that are not in it take `other_rating`, else `DATASHEET_RATINGS`.
     curves
         Workload → share of the idle-to-rating span at utilisation 0, 0.25, 0.5, 0.75, 1; from 0 to 1, not falling.
     idle_fraction
@@ -85,12 +112,17 @@ class PowerModel:
     pue
         Facility over IT power, at least 1.
     other_rating
-        Rating of accelerators that `ratings` does not list, W; None refuses them.
+        Rating of accelerators that `ratings` does not list, W; with None, those without a data sheet are refused.
 
     Raises
     ------
     InputError
         A value outside its range.
+
+    Warns
+    -----
+    UnitWarning
+        A rating below 10 W, which looks like kilowatts.
 
     References
     ----------
@@ -135,6 +167,12 @@ class PowerModel:
         faults.require(not self.host_peak < self.host_idle, "host_peak", self.host_peak, f"at least {self.host_idle}")
         faults.number("pue", self.pue, at_least=1)
         faults.raise_any()
+        given = {f"ratings['{name}']": rating for name, rating in self.ratings.items()}
+        given |= {} if self.other_rating is None else {"other_rating": self.other_rating}
+        for name, rating in given.items():
+            if rating < UNLIKELY:
+                text = f"{name} = {rating:g} W: was it given in kW? Power and K would be 1000 times too small"
+                warnings.warn(text, UnitWarning, stacklevel=3)
 
     @property
     def floor_value(self) -> float:
@@ -144,12 +182,28 @@ class PowerModel:
     def rating(self, accelerator: str) -> float:
         """Rating of one accelerator, W."""
         listed = self.ratings.get(accelerator, self.other_rating)
+        listed = DATASHEET_RATINGS.get(accelerator) if listed is None else listed
         if listed is None:
             faults = Faults("Power model")
             remedy = "Give its rating, or other_rating for all unlisted ones."
-            faults.add("accelerator", accelerator, f"one of {', '.join(self.ratings)}", remedy)
+            names = ", ".join(dict.fromkeys((*self.ratings, *DATASHEET_RATINGS)))
+            faults.add("accelerator", accelerator, f"one of {names}", remedy)
             faults.raise_any()
         return float(listed)  # type: ignore[arg-type]
+
+    def describe(self, accelerators: Iterable[str]) -> str:
+        """Say in one line what the model takes for these accelerators, for terms and for the metadata of results.
+
+        Examples
+        --------
+        >>> PowerModel().describe(["A100"])
+        'A100 400 W, curves ANCHORED, idle 20 %, unknown utilisation 30 % of the span, PUE 1.2'
+        """
+        ratings = ", ".join(f"{name} {self.rating(name):g} W" for name in sorted(set(accelerators)))
+        named = {"ANCHORED": ANCHORED, "LINEAR": LINEAR, "MEASURED_MID": MEASURED_MID, "MEASURED_LOW": MEASURED_LOW}
+        curves = next((name for name, curve in named.items() if dict(curve) == dict(self.curves)), "own")
+        idle, unknown = (f"{100 * share:.3g} %" for share in (self.idle_fraction, self.null_value))
+        return f"{ratings}, curves {curves}, idle {idle}, unknown utilisation {unknown} of the span, PUE {self.pue:g}"
 
     def value(self, workload: str, utilisation: npt.ArrayLike) -> Floats:
         """Share of the idle-to-rating span that an active GPU draws: g(u), with the floor of online inference in it.
@@ -259,6 +313,9 @@ def power_draws(
     faults.raise_any()
     middle, spread = central or PowerModel(), ranges or PowerRanges()
     rng = np.random.default_rng(seed)
+    # A stream of their own: the draws of Table 4 of [2] stay what they were before data sheets were known.
+    (others,) = rng.spawn(1)
+    unlisted = {} if middle.other_rating is not None else dict(DATASHEET_RATINGS)
     models = []
     for _ in range(count):
         drawn = {name: float(rng.uniform(*getattr(spread, name))) for name in _DRAWN}
@@ -266,6 +323,9 @@ def power_draws(
         for accelerator, rating in middle.ratings.items():
             bounds = next((pair for key, pair in spread.ratings.items() if accelerator.startswith(key)), None)
             ratings[accelerator] = float(rng.uniform(*(bounds or np.multiply(spread.multiplier, rating))))
+        for accelerator, rating in unlisted.items():
+            if accelerator not in ratings:
+                ratings[accelerator] = float(others.uniform(*np.multiply(spread.multiplier, rating)))
         curves = LINEAR if rng.random() < spread.linear_share else middle.curves
         models.append(replace(middle, ratings=ratings, curves=curves, **drawn))
     return tuple(models)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -58,13 +57,13 @@ class Column:
 
 
 POD_HOURS = (
-    Column("hour", "h", "hours since the start of the trace"),
+    Column("hour", "h", "whole hours since the start of the trace, or stamps with a zone on the hour"),
     Column("cluster", "", "where the pod ran", text=True),
     Column("accelerator", "", "accelerator model; decides the rating", text=True),
     Column("workload", "", f"one of {', '.join(WORKLOADS)}", text=True),
     Column("priority", "", f"one of {', '.join(PRIORITIES)}; low may be preempted", text=True),
     Column("state", "", f"one of {', '.join(STATES)}", text=True, default="active", required=False),
-    Column("gpu_hours", "GPU-hours", "allocated in this hour, at least 0"),
+    Column("gpu_hours", "GPU-hours", "allocated in this hour, at least 0; an idle hour needs a row of 0"),
     Column(
         "gpu_requested",
         "GPUs",
@@ -84,7 +83,7 @@ POD_HOURS = (
 """Pod-hour table. The layout ``"generic"`` uses these names as they stand; `hour` is a column of the table there."""
 
 SERVER_HOURS = (
-    Column("hour", "h", "hours since the start of the trace"),
+    Column("hour", "h", "as in the pod table; an hour without a row here is missing"),
     Column("cluster", "", "where the server stands", text=True),
     Column("accelerator", "", "accelerator model", text=True),
     Column("gpus", "GPUs", "accelerators of the server, at least 0"),
@@ -106,159 +105,19 @@ SPAN_TYPES: dict[str, Any] = {
 """Execution spans: start and end in hours since the start of the trace, GPUs and CPU cores held throughout, the hours
 waited before execution (null where unknown), and where and what it was."""
 
-
-@dataclass(frozen=True)
-class Layout:
-    """How a published trace is laid out on disk and which of its columns and words mean what.
-
-    Attributes
-    ----------
-    name
-        What a user writes.
-    kind
-        ``"hourly"``: one row per pod and hour, utilisation known. ``"spans"``: one row per job, no utilisation.
-    pods, servers, summary
-        Names of the tables inside the folder (a sub-folder of hive partitions, or a glob of files); empty if none.
-    pod_columns, server_columns, summary_columns
-        Schema name → source column; of the summary, `pod` and `delay`.
-    words
-        Schema column → {source word: schema word}. A word that is not listed is rejected and counted.
-    citation
-        Whom to cite.
-    scales
-        Schema column → factor that brings the source's numbers to the schema's unit.
-    survivors
-        Whether the table lists only jobs that ended after some moment: before the first recorded end, it then shows
-        survivors only, and those hours are dropped.
-    """
-
-    name: str
-    kind: Literal["hourly", "spans"]
-    pods: str
-    servers: str
-    summary: str
-    pod_columns: Mapping[str, str]
-    server_columns: Mapping[str, str]
-    words: Mapping[str, Mapping[str, str]]
-    citation: str
-    scales: Mapping[str, float] = field(default_factory=dict)
-    survivors: bool = False
-    summary_columns: Mapping[str, str] = field(default_factory=dict)
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
-GENERIC = Layout(
-    name="generic",
-    kind="hourly",
-    pods="pods*",
-    servers="servers*",
-    summary="summary",
-    summary_columns=_same("pod", "delay"),
-    pod_columns={column.name: column.name for column in POD_HOURS},
-    server_columns={column.name: column.name for column in SERVER_HOURS},
-    words={"workload": _same(*WORKLOADS), "priority": _same(*PRIORITIES), "state": _same(*STATES)},
-    citation="the user's own table",
+JOBS = (
+    Column("start", "h", "when the job began to run; hours since the start of the trace, or stamps with a zone"),
+    Column("end", "h", "when it stopped; empty: still running at the end of the trace", required=False),
+    Column("duration", "h", "instead of `end`", required=False),
+    Column("submitted", "h", "when it was submitted; its delay is the time to `start`", required=False),
+    Column("gpus", "GPUs", "held throughout, of one worker"),
+    Column("gpu_share", "1", "share of each GPU, 0 … 1", default=1.0, required=False),
+    Column("workers", "1", "workers of the job, each with `gpus` and `cores`", default=1.0, required=False),
+    Column("cluster", "", "where it ran; one cluster without it", text=True, required=False),
+    Column("accelerator", "", "model; decides the rating", text=True, default="mixed", required=False),
+    Column("workload", "", f"one of {', '.join(WORKLOADS)}", text=True, default="other", required=False),
+    Column("priority", "", f"one of {', '.join(PRIORITIES)}; low may be preempted", text=True),
+    Column("utilisation", "declared", "mean over the job; may be null", required=False),
+    Column("cores", "cores", "CPU cores held throughout, of one worker", default=0.0, required=False),
 )
-
-ALIBABA_2026 = Layout(
-    name="alibaba-2026",
-    kind="hourly",
-    pods="asi_opensource_pod_hourly",
-    servers="asi_opensource_server_hourly",
-    summary="asi_opensource_job_execution_summary",
-    summary_columns={"pod": "pod_id", "delay": "schedule_delay_sec"},
-    scales={"delay": 1 / 3600},
-    pod_columns={
-        "cluster": "cluster_id",
-        "accelerator": "gpu_spec_public",
-        "workload": "job_type_public",
-        "priority": "priority_class",
-        "state": "state_public",
-        "gpu_hours": "used_gpu_hours",
-        "gpu_requested": "gpu_request",
-        "utilisation": "avg_gpu_sm_util",
-        "cpu_requested": "cpu_request_cores",
-        "cpu_load": "avg_cpu_request_util",
-        "pod": "pod_id",
-        "server": "server_id",
-        "server_gpus": "server_gpu_count",
-    },
-    server_columns={
-        "cluster": "cluster_id",
-        "accelerator": "gpu_spec_public",
-        "gpus": "gpu_count",
-        "cores": "cpu_capacity_cores",
-    },
-    words={
-        "workload": {
-            **_same("training", "online_inference", "offline_inference", "other"),
-            "dev": "other",
-            "unknown": "other",
-        },
-        "priority": {"HP": "high", "LP": "low", "Other": "other"},
-        # Used GPU-hours, not the state, tell whether a pod is active: "Unknown" stands on almost every row.
-        "state": {
-            "Standby": "standby",
-            **dict.fromkeys(("Running", "Pending", "Succeeded", "Failed", "Unknown"), "active"),
-        },
-    },
-    citation="Alibaba cluster-trace-gpu-v2026 (Li et al., OSDI 2026)",
-)
-
-OPENB_2023 = Layout(
-    name="openb-2023",
-    kind="spans",
-    pods="*pod*.csv",
-    servers="*node*.csv",
-    summary="",
-    pod_columns={
-        "start": "scheduled_time",
-        "end": "deletion_time",
-        "submitted": "creation_time",
-        "gpus": "num_gpu",
-        "gpu_share": "gpu_milli",
-        "priority": "qos",
-        "workload": "qos",
-        "cores": "cpu_milli",
-    },
-    server_columns={"accelerator": "model", "gpus": "gpu", "cores": "cpu_milli"},
-    scales={"start": 1 / 3600, "end": 1 / 3600, "submitted": 1 / 3600, "gpu_share": 1e-3, "cores": 1e-3},
-    survivors=True,
-    words={
-        "priority": {"LS": "high", "BE": "low", "Burstable": "high", "Guaranteed": "high"},
-        "workload": {
-            "LS": "online_inference",
-            "BE": "offline_inference",
-            "Burstable": "training",
-            "Guaranteed": "training",
-        },
-    },
-    citation="Alibaba cluster-trace-gpu-v2023, openb (Weng et al., USENIX ATC 2023)",
-)
-
-SPOT_2026 = Layout(
-    name="spot-2026",
-    kind="spans",
-    pods="*job*.csv",
-    servers="*node*.csv",
-    summary="",
-    pod_columns={
-        "start": "submit_time",
-        "duration": "duration",
-        "gpus": "gpu_request",
-        "workers": "worker_num",
-        "accelerator": "gpu_model",
-        "priority": "job_type",
-        "workload": "job_type",
-        "cores": "cpu_request",
-    },
-    server_columns={"accelerator": "gpu_model", "gpus": "gpu_capacity_num", "cores": "cpu_num"},
-    scales={"start": 1 / 3600, "duration": 1 / 3600},
-    words={"priority": {"HP": "high", "Spot": "low"}, "workload": {"HP": "other", "Spot": "other"}},
-    citation="Alibaba cluster-trace-v2026-spot-gpu (Duan et al., ASPLOS 2026)",
-)
-
-LAYOUTS = {layout.name: layout for layout in (GENERIC, ALIBABA_2026, OPENB_2023, SPOT_2026)}
+"""Job list: one row for each job. A `Layout` of kind ``"spans"`` says which columns of a file these are."""

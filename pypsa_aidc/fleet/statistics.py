@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,11 @@ import polars as pl
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.fleet.aggregation import LOOKS_LIKE_FRACTIONS, aggregated, replace_table
 from pypsa_aidc.fleet.audit import Audit, EraWarning, merged
+from pypsa_aidc.fleet.coverage import Coverage, coverage_of, warn_of_holes
+from pypsa_aidc.fleet.rows import SLACK
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
 from pypsa_aidc.fleet.spans import aggregated_spans
-from pypsa_aidc.fleet.trace import LONGEST_TRACE, SLACK, Trace, reading
+from pypsa_aidc.fleet.trace import LONGEST_TRACE, Trace, reading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +43,8 @@ class Statistics:
         What was left out and why.
     synthetic
         Whether the numbers come from the synthetic fleet.
+    observed : array of int
+        Hours about which the trace says something, be it that nothing ran; those of the cells if None.
 
     Raises
     ------
@@ -55,6 +60,7 @@ class Statistics:
     capacity: pl.DataFrame
     audit: Audit
     synthetic: bool = False
+    observed: npt.NDArray[np.int64] | None = None
     _bounds: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +69,11 @@ class Statistics:
             object.__setattr__(self, name, _typed(getattr(self, name), name, types, keys, faults))
         faults.require(self.cells.height > 0, "cells", "no rows", "at least one hour", "Nothing usable was read.")
         faults.raise_any()
-        first, last = self.cells.select(pl.col("hour").min(), pl.col("hour").max().alias("last")).row(0)
+        seen = self.cells["hour"].unique().to_numpy() if self.observed is None else np.unique(self.observed)
+        object.__setattr__(self, "observed", seen.astype(np.int64))
+        # A job in a declared gap has cells in hours that do not count as seen.
+        ends = np.concatenate([seen[:1], seen[-1:], [self.cells["hour"].min(), self.cells["hour"].max()]])
+        first, last = int(ends.min()), int(ends.max())
         faults.require(
             last - first <= LONGEST_TRACE, "cells['hour']", (first, last), f"a span of {LONGEST_TRACE} hours"
         )
@@ -73,7 +83,7 @@ class Statistics:
     def __repr__(self) -> str:
         return (
             f"Statistics({'synthetic, ' if self.synthetic else ''}{self.cells.height:,} cells, "
-            f"{int(self.valid.sum()):,} of {self.hours.size:,} hours, {self.cells['cluster'].n_unique()} clusters, "
+            f"{self.coverage}, {self.cells['cluster'].n_unique()} clusters, "
             f"{self.audit.source})"
         )
 
@@ -85,12 +95,19 @@ class Statistics:
 
     @property
     def valid(self) -> npt.NDArray[np.bool_]:
-        """Whether an hour holds used GPU-hours (and servers, where there is a server table); shape (hours,)."""
-        used = self.cells.select("hour", "gpu_hours").filter(pl.col("gpu_hours") > 0)
-        valid = np.isin(self.hours, used["hour"].unique().to_numpy())
+        """Whether the trace says something about an hour (and has servers in it, if it has a server table).
+
+        An hour in which nothing ran is there, with 0 MW; K would be too high without it. Shape (hours,).
+        """
+        valid = np.isin(self.hours, np.asarray(self.observed))
         if self.capacity.height:
             valid &= np.isin(self.hours, self.capacity["hour"].unique().to_numpy())
         return valid
+
+    @property
+    def coverage(self) -> Coverage:
+        """How many of the hours are valid, and the longest hole."""
+        return coverage_of(self.valid)
 
     def eras(self) -> dict[str, int]:
         """First hour of every state, workload and priority that appears only after more than a week of trace.
@@ -123,6 +140,7 @@ class Statistics:
         target.mkdir(parents=True, exist_ok=True)
         replace_table(target / "cells.parquet", self.cells)
         replace_table(target / "capacity.parquet", self.capacity)
+        replace_table(target / "observed.parquet", pl.DataFrame({"hour": self.observed}))
         record = {"synthetic": self.synthetic, "audit": self.audit.to_dict()}
         (target / "audit.json").write_text(json.dumps(record, indent=2), encoding="utf-8")
 
@@ -138,8 +156,10 @@ def load_statistics(folder: str | Path) -> Statistics:
     source = Path(folder)
     with reading(source):
         record = json.loads((source / "audit.json").read_text(encoding="utf-8"))
-        cells, capacity = (pl.read_parquet(source / f"{name}.parquet") for name in ("cells", "capacity"))
-    return Statistics(cells, capacity, Audit(**record["audit"]), record["synthetic"])
+        cells, capacity, observed = (
+            pl.read_parquet(source / f"{name}.parquet") for name in ("cells", "capacity", "observed")
+        )
+    return Statistics(cells, capacity, Audit(**record["audit"]), record["synthetic"], observed["hour"].to_numpy())
 
 
 def _typed(
@@ -172,7 +192,12 @@ def _typed(
 
 
 def statistics(
-    trace: Trace, *, keep: str | Path | None = None, max_rejected: float = 0.01, count_servers: bool = True
+    trace: Trace,
+    *,
+    keep: str | Path | None = None,
+    max_rejected: float = 0.01,
+    count_servers: bool = True,
+    gaps: Sequence[tuple[float, float]] = (),
 ) -> Statistics:
     """Reduce a trace to its sufficient statistics, one partition after another.
 
@@ -190,6 +215,10 @@ def statistics(
         Largest share of faulty rows, 0 … 1, that is still only counted; beyond it the trace is refused.
     count_servers
         Whether to count server hours whose pods use more GPU-hours than the server has accelerators.
+    gaps
+        Pairs of start and end, hours since the start of the trace, in which the record itself was down. Each hour that
+        one touches is missing. Otherwise an hour between the first and the last event of a job list in which no job
+        ran is idle: 0 MW, and valid. In an hourly trace, hours without any row are missing anyway.
 
     Returns
     -------
@@ -201,27 +230,38 @@ def statistics(
         Partitions whose utilisation looks as if it were in the other scale.
     EraWarning
         A state, workload or priority that first appears more than a week into the trace.
+    CoverageWarning
+        More than 5 % of the hours are missing.
 
     Raises
     ------
     InputError
-        Unreadable files, missing columns, nothing usable, or more than `max_rejected` faulty rows.
+        Unreadable files, missing columns, nothing usable, impossible gaps, or more than `max_rejected` faulty rows.
     """
     faults = Faults(f"Statistics of '{trace.folder}'")
     faults.number("max_rejected", max_rejected, at_least=0, at_most=1)
     spans = trace.layout.kind == "spans"
     faults.require(keep is None or not spans, "keep", keep, "None: a trace of spans is read in one go")
+    for number, gap in enumerate(gaps):
+        for moment in gap:
+            faults.number(f"gaps[{number}]", moment)
+        faults.require(len(gap) == 2 and gap[0] < gap[-1], f"gaps[{number}]", gap, "hours (start, end) in this order")
     faults.raise_any()
     if spans:
-        cells, capacity, audit = aggregated_spans(trace)
+        cells, capacity, audit, observed = aggregated_spans(trace)
     else:
-        cells, capacity, audit = aggregated(trace, None if keep is None else Path(keep), count_servers)
+        cells, capacity, audit, observed = aggregated(trace, None if keep is None else Path(keep), count_servers)
+    for number, (start, end) in enumerate(gaps):
+        beside = (observed + 1 <= start) | (observed >= end)
+        faults.require(not beside.all(), f"gaps[{number}]", (start, end), "a gap that touches an hour of the trace")
+        observed = observed[beside]
     if audit.rejected_share > max_rejected:
         for reason, count in audit.rejected.items():
-            given = f"{count:,} of {audit.rows - audit.skipped:,} rows: {reason}"
+            given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows: {reason}"
             faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
     faults.raise_any()
-    result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit))
+    result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
+    warn_of_holes(result.coverage, audit.source)
     if LOOKS_LIKE_FRACTIONS in audit.noted:
         text = (
             f"{audit.noted[LOOKS_LIKE_FRACTIONS]} {LOOKS_LIKE_FRACTIONS}, first {audit.examples[LOOKS_LIKE_FRACTIONS]}"

@@ -14,6 +14,7 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.condition import Condition
+from pypsa_aidc.fleet.coverage import coverage_of
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary, Response
 from pypsa_aidc.fleet.windows import (
@@ -40,7 +41,8 @@ class Surface:
     data : xarray.Dataset
         `K` (duration × reliability, MW; NaN where no window is valid), `windows` (duration) and `tail_windows`
         (duration × reliability): how many windows there are, and how many may fall short. Attributes `mean` (MW, of the
-        series), `q`, `method`, `portfolio`, `boundary`, `response`, `condition`, `source`, `synthetic`.
+        series), `coverage` (hours that are there, longest hole), `q`, `method`, `portfolio`, `boundary`, `response`,
+        `condition`, `source`, `synthetic`; from an envelope also `mapping` and `power_model`.
 
     Raises
     ------
@@ -80,9 +82,9 @@ class Surface:
             for duration, count in zip(self.data["duration"].to_numpy(), counts, strict=True)
         ]
         header = "  ".join(f"{alpha:10.4g}" for alpha in self.data["reliability"].to_numpy())
-        return "\n".join(
-            [f"Surface({word}MW, {attrs.get('method', '')}, q = {attrs.get('q', 1):g})", f"          {header}", *rows]
-        )
+        seen = f", {attrs['coverage']}" if "hole" in attrs.get("coverage", "") else ""
+        title = f"Surface({word}MW, {attrs.get('method', '')}, q = {attrs.get('q', 1):g}{seen})"
+        return "\n".join([title, f"          {header}", *rows])
 
     @property
     def K(self) -> xr.DataArray:  # noqa: N802 - the symbol of Eq. 2
@@ -242,7 +244,8 @@ def surface(
         relief = source.relief(portfolio, boundary or "idle-retained", response or "marginal")
         series, hours = relief.sum("cluster", skipna=False).to_numpy(), relief["hour"].to_numpy()
         attrs |= {"portfolio": list(map(str, relief["cluster"].to_numpy())), **relief.attrs}
-        attrs |= {name: source.data.attrs[name] for name in ("source", "synthetic", "mapping")}
+        known = ("source", "synthetic", "mapping", "power_model")
+        attrs |= {name: source.data.attrs[name] for name in known if name in source.data.attrs}
         attrs.pop("units")
     else:
         for name, value in (("portfolio", portfolio), ("boundary", boundary), ("response", response)):
@@ -250,10 +253,11 @@ def surface(
         series = hourly(source, faults)
         hours = np.arange(series.size)
         attrs |= {"portfolio": "series", "source": "series", "synthetic": 0}
+    attrs["coverage"] = str(coverage_of(~np.isnan(series)))
     minima = window_minima(series, hours, durations, condition)
     inside = condition.masks(hours)[0] if condition else np.ones(hours.size, bool)
-    known = series[inside & ~np.isnan(series)]
-    attrs["mean"] = float(known.mean()) if known.size else float("nan")
+    there = series[inside & ~np.isnan(series)]
+    attrs["mean"] = float(there.mean()) if there.size else float("nan")
     counts = {h: int((~np.isnan(m)).sum()) for h, m in minima.items()}
     data = xr.Dataset(
         {

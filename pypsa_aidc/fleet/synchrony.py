@@ -15,6 +15,7 @@ from pypsa_aidc.fleet.power import PowerModel
 from pypsa_aidc.fleet.scaling import DETREND, UNITS, residuals, supported, unit_power
 from pypsa_aidc.fleet.statistics import Statistics
 from pypsa_aidc.fleet.uncertainty import blocks
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,6 +64,13 @@ class Synchrony:
     median: float
     interval: tuple[float, float]
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row a parent, empty for the fleet: `parent`, `ratio`, and `p5`, `p95`; units in ``attrs["units"]``."""
+        low, high = self.interval
+        frame = self.ratios.rename("ratio").rename_axis("parent").reset_index().assign(p5=low, p95=high)
+        frame.attrs["units"] = dict.fromkeys(("ratio", "p5", "p95"), "1")
+        return frame
+
     def plot(self) -> Figure:
         """Draw the ratio of each parent."""
         from pypsa_aidc.fleet_plots import plot_synchrony
@@ -86,7 +94,7 @@ def synchrony(statistics: Statistics, model: PowerModel | None = None) -> dict[s
         Level → `Synchrony`; a level without a parent of two children is left out.
     """
     result: dict[str, Synchrony] = {}
-    for name, child, parent in LEVELS:
+    for name, child, parent in track(LEVELS, "synchrony, by level"):
         rest = residuals(supported(unit_power(statistics, UNITS[child], model)))
         keys = list(UNITS.get(parent, ()))
         units = rest.columns.to_frame(index=False)
@@ -133,6 +141,17 @@ class Attribution:
         """Share of the excess variance R² − 1 of the raw residual that is gone after each step."""
         excess = {name: ratio**2 - 1 for name, ratio in self.ratios.items()}
         return {name: 1 - value / excess["raw"] for name, value in excess.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a residual: `residual`, `ratio`, `p5` and `p95` where drawn again, and `removed`, the share gone.
+
+        Units are in ``attrs["units"]``; what holds within plateaus is in `plateaus`.
+        """
+        frame = pd.DataFrame({"ratio": self.ratios, "removed": self.removed}).rename_axis("residual").reset_index()
+        for name, bound in zip(("p5", "p95"), self.interval, strict=True):
+            frame[name] = np.where(frame["residual"] == "raw", bound, np.nan)
+        frame.attrs["units"] = dict.fromkeys(("ratio", "removed", "p5", "p95"), "1")
+        return frame
 
     def plot(self) -> Figure:
         """Draw the ratio raw, without calendar, and without capacity (Sec. 3.2 of [2])."""
@@ -193,7 +212,7 @@ def attribution(
     rest = raw.to_numpy()
     offsets = np.arange(block)
     ratios = []
-    for starts in drawn.starts:
+    for starts in track(drawn.starts, "bootstrap of synchrony"):
         sample = rest[(starts[:, np.newaxis] + offsets).ravel()[: len(rest)]]
         sample = sample[~np.isnan(sample[:, 0])]
         ratios.append(float(np.sqrt(sample.sum(axis=1).var() / sample.var(axis=0).sum())))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, get_args
 
 import polars as pl
 
 from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.fleet.schema import LAYOUTS, POD_HOURS, SERVER_HOURS, Column, Layout
+from pypsa_aidc.fleet.layout import Layout
+from pypsa_aidc.fleet.published import LAYOUTS
+from pypsa_aidc.fleet.stamps import has_stamps, midnight, moment
 
 Scale = Literal["percent", "fraction", "absent"]
 OutOfRange = Literal["reject", "clip"]
@@ -23,8 +26,6 @@ SUFFIXES = (".parquet", ".csv")
 HIVE = re.compile(r"(day|hour)=(.*)")
 LONGEST_TRACE = 100 * 8784
 """Hours; a longer one is a column in another unit."""
-SLACK = 1e-3
-"""Relative excess of used over requested GPU-hours that is still rounding."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Trace:
         Rows with a utilisation outside the scale are rejected, or clipped to it.
     overuse
         Rows that use more GPU-hours than they request are kept as they are, or clipped to the request.
+    origin
+        Hour 0 of an hourly trace whose hours are stamps with a zone: UTC midnight of its first day. None for numbers.
     """
 
     folder: Path
@@ -73,6 +76,7 @@ class Trace:
     scale: Scale
     out_of_range: OutOfRange
     overuse: Overuse
+    origin: datetime | None = None
 
     @property
     def label(self) -> str:
@@ -99,7 +103,8 @@ def trace(
         reads ``pods*`` and, if there are any, ``servers*``: files or folders of files with the columns of `POD_HOURS`
         and `SERVER_HOURS` in `pypsa_aidc.fleet`.
     utilisation
-        Scale of the utilisation column. An hourly trace must declare it; a trace of spans has none.
+        Scale of the utilisation column. An hourly trace must declare it, and so must a job list whose layout names a
+        column for it; ``"absent"`` leaves it out.
     out_of_range
         Rows outside the declared scale are rejected and counted, or clipped and counted.
     overuse
@@ -116,31 +121,51 @@ def trace(
     """
     root = Path(folder)
     faults = Faults(f"Trace in '{root}'")
-    known = _known(layout)
+    known_layout = _known(layout)
     faults.require(out_of_range in get_args(OutOfRange), "out_of_range", out_of_range, "'reject' or 'clip'")
     faults.require(overuse in get_args(Overuse), "overuse", overuse, "'keep' or 'clip'")
     if not root.is_dir():
         faults.add("folder", str(root), "an existing folder")
         faults.raise_any()
-    pods = _partitions(root, known.pods, known.kind == "spans", faults)
-    servers = _partitions(root, known.servers, known.kind == "spans", faults)
-    faults.require(bool(pods), "folder", str(root), f"a table '{known.pods}' with .parquet or .csv files")
-    summary = tuple(sorted(path for path in root.glob(f"{known.summary or 'none'}/*") if path.suffix in SUFFIXES))
-    if known.kind == "spans":
-        for table, found in ((known.pods, pods), (known.servers, servers)):
+    pods = _partitions(root, known_layout.pods, known_layout.kind == "spans", faults)
+    servers = _partitions(root, known_layout.servers, known_layout.kind == "spans", faults)
+    faults.require(bool(pods), "folder", str(root), f"a table '{known_layout.pods}' with .parquet or .csv files")
+    summary = tuple(
+        sorted(path for path in root.glob(f"{known_layout.summary or 'none'}/*") if path.suffix in SUFFIXES)
+    )
+    if known_layout.kind == "spans":
+        for table, found in ((known_layout.pods, pods), (known_layout.servers, servers)):
             names = [piece.name for piece in found]
             remedy = "Lists of a release overlap: put the one to read into a folder of its own."
             faults.require(len(names) <= 1, "folder", names, f"one file '{table}'", remedy)
-        faults.require(utilisation in (None, "absent"), "utilisation", utilisation, "nothing: this layout has none")
+    if known_layout.kind == "spans" and "utilisation" not in known_layout.pod_columns:
+        remedy = "Name its column in the layout, if there is one."
+        given = utilisation in (None, "absent")
+        faults.require(given, "utilisation", utilisation, "nothing: this layout has none", remedy)
     elif utilisation not in get_args(Scale):
         faults.add(
             "utilisation",
             utilisation,
             "'percent', 'fraction' or 'absent'",
-            _scale_hint(known, pods) if pods else "",
+            _scale_hint(known_layout, pods) if pods else "",
         )
     faults.raise_any()
-    return Trace(root, known, pods, servers, summary, utilisation or "absent", out_of_range, overuse)
+    origin = _origin(known_layout, pods, faults) if known_layout.kind == "hourly" else None
+    faults.raise_any()
+    return Trace(root, known_layout, pods, servers, summary, utilisation or "absent", out_of_range, overuse, origin)
+
+
+def _origin(layout: Layout, pods: tuple[Partition, ...], faults: Faults) -> datetime | None:
+    """UTC midnight before the first stamp in the hour column; None if it holds numbers, or folders name the hours."""
+    firsts = []
+    source = layout.pod_columns.get("hour", "")
+    for path in (path for piece in pods for hour, path in piece.files if hour is None):
+        with reading(path):
+            frame = scan(path)
+            if source in frame.collect_schema() and has_stamps(frame, source, path, faults):
+                firsts.append(frame.select(moment(frame, source).min()).collect().item())
+    found = [first for first in firsts if first is not None]
+    return midnight(min(found)) if found else None
 
 
 def _known(layout: str | Layout) -> Layout:
@@ -231,144 +256,3 @@ def scan(path: Path) -> pl.LazyFrame:
     if path.suffix == ".parquet":
         return pl.scan_parquet(path, hive_partitioning=False)
     return pl.scan_csv(path, infer_schema=False, try_parse_dates=False)
-
-
-def pod_rows(trace: Trace, partition: Partition, extra: tuple[str, ...] = ()) -> pl.LazyFrame:
-    """Rows of a partition of the pod table in the typed schema, each with the reason why it is to be left out.
-
-    Parameters
-    ----------
-    trace, partition
-        What to read.
-    extra
-        Columns that are normally optional but needed now, e.g. ``("pod",)``.
-
-    Returns
-    -------
-    polars.LazyFrame
-        Columns of `POD_HOURS`, plus `reason` (null for a good row), `overused` and `clipped` (bool).
-
-    Raises
-    ------
-    InputError
-        A column is missing or has an impossible type; all such faults of the partition together.
-    """
-    faults = Faults(f"Pod table, partition '{partition.name}'")
-    frames = [
-        _typed(trace, hour, path, POD_HOURS, trace.layout.pod_columns, faults, extra) for hour, path in partition.files
-    ]
-    faults.raise_any()
-    return pl.concat(_checked(trace, frame) for frame in frames)
-
-
-def server_rows(trace: Trace, partition: Partition) -> pl.LazyFrame:
-    """Rows of a partition of the server table in the typed schema, each with the reason why it is to be left out."""
-    faults = Faults(f"Server table, partition '{partition.name}'")
-    frames = [
-        _typed(trace, hour, path, SERVER_HOURS, trace.layout.server_columns, faults) for hour, path in partition.files
-    ]
-    faults.raise_any()
-    reasons = {
-        "server hour is not a whole number": _bad_hour(),
-        "server without cluster or accelerator": pl.col("cluster").is_null() | pl.col("accelerator").is_null(),
-        "server with a negative or missing size": _not_finite("gpus")
-        | _not_finite("cores")
-        | (pl.col("gpus") < 0)
-        | (pl.col("cores") < 0),
-    }
-    return pl.concat(frames).with_columns(reason=first_that_holds(reasons))
-
-
-def _typed(
-    trace: Trace,
-    hour: int | None,
-    path: Path,
-    schema: tuple[Column, ...],
-    sources: Mapping[str, str],
-    faults: Faults,
-    extra: tuple[str, ...] = (),
-) -> pl.LazyFrame:
-    """Select the schema's columns out of one file; faults of presence and type are noted, values come later."""
-    with reading(path):
-        frame = scan(path)
-        types = frame.collect_schema()
-    selected: list[pl.Expr] = []
-    for column in schema:
-        source = sources.get(column.name, "")
-        if column.name == "hour" and hour is not None:
-            selected.append(pl.lit(float(hour)).alias("hour"))
-            continue
-        if column.name == "utilisation" and trace.scale == "absent":
-            selected.append(pl.lit(None, dtype=pl.Float64).alias(column.name))
-            continue
-        if source not in types:
-            needed = column.required or column.name in extra or column.name == "utilisation"
-            faults.require(not needed, str(path), f"columns {', '.join(types.names())}", f"a column '{source}'")
-            default = pl.lit(column.default, dtype=pl.String if column.text else pl.Float64)
-            selected.append(default.alias(column.name))
-            continue
-        kind = types[source]
-        if kind.is_nested() or kind in (pl.Boolean, pl.Binary, pl.Object) or (kind.is_temporal() and not column.text):
-            faults.add(f"{path}, column '{source}'", str(kind), "text" if column.text else "numbers")
-            continue
-        value = pl.col(source)
-        if column.text:
-            text = value.cast(pl.String)
-            selected.append(pl.when(text != "").then(text).alias(column.name))
-        else:
-            number = value.cast(pl.Float64, strict=False)
-            # Text that is not a number must not pass for a missing value.
-            selected.append(pl.when(value.is_not_null() & number.is_null()).then(float("nan")).otherwise(number))
-            selected[-1] = selected[-1].alias(column.name)
-    return frame.select(selected)
-
-
-def first_that_holds(reasons: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return the text of the first condition that holds for a row, null if none does."""
-    return pl.coalesce(pl.when(holds).then(pl.lit(text)) for text, holds in reasons.items())
-
-
-def _not_finite(name: str) -> pl.Expr:
-    return pl.col(name).is_null() | ~pl.col(name).is_finite()
-
-
-def _bad_hour() -> pl.Expr:
-    hour = pl.col("hour")
-    return _not_finite("hour") | (hour < 0) | (hour > LONGEST_TRACE) | (hour != hour.floor())
-
-
-def _checked(trace: Trace, frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Skip rows without accelerators, translate words, apply the scale, and give every faulty row its reason."""
-    idle = (pl.col("gpu_hours").fill_null(0) == 0) & (pl.col("gpu_requested").fill_null(0) <= 0)
-    words = trace.layout.words
-    scaled = pl.col("utilisation") / (100 if trace.scale == "percent" else 1)
-    outside = (scaled < 0) | (scaled > 1)
-    overused = pl.col("gpu_hours") > pl.col("gpu_requested") * (1 + SLACK)
-    reasons: dict[str, pl.Expr] = {
-        "hour is not a whole number": _bad_hour(),
-        "no cluster": pl.col("cluster").is_null(),
-        "no accelerator": pl.col("accelerator").is_null(),
-        **{f"unknown {name}": ~pl.col(name).is_in(list(words[name])).fill_null(False) for name in words},
-        "gpu_hours is not a number": _not_finite("gpu_hours"),
-        "negative gpu_hours": pl.col("gpu_hours") < 0,
-        "negative gpu_requested": pl.col("gpu_requested") < 0,
-        "utilisation is not a number": pl.col("utilisation").is_not_null() & ~pl.col("utilisation").is_finite(),
-        "utilisation out of range": outside if trace.out_of_range == "reject" else pl.lit(False),
-        "CPU is negative or not a number": ~(
-            (pl.col("cpu_requested").fill_null(0) >= 0)
-            & (pl.col("cpu_load").fill_null(0) >= 0)
-            & pl.col("cpu_requested").fill_null(0).is_finite()
-            & pl.col("cpu_load").fill_null(0).is_finite()
-        ),
-    }
-    hours = pl.min_horizontal("gpu_hours", "gpu_requested") if trace.overuse == "clip" else pl.col("gpu_hours")
-    return (
-        frame.filter(~idle)
-        .with_columns(reason=first_that_holds(reasons), overused=overused.fill_null(False))
-        .with_columns(
-            clipped=outside.fill_null(False),
-            utilisation=scaled.clip(0, 1),
-            gpu_hours=hours,
-            **{name: pl.col(name).replace_strict(dict(words[name]), default=None) for name in words},
-        )
-    )

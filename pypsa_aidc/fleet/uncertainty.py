@@ -26,6 +26,7 @@ from pypsa_aidc.fleet.windows import (
     running_minima,
     weighted_dependable,
 )
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,7 +136,7 @@ def resampled(
     faults.raise_any()
     result = np.empty((replicates, len(durations), len(reliabilities)))
     minima = running_minima(series, durations)
-    for column, h in enumerate(durations):
+    for column, h in enumerate(track(durations, "bootstrap, by duration")):
         order = np.argsort(minima[h], axis=-1)
         for row in range(replicates):
             values, ranks = (minima[h], order) if series.ndim == 1 else (minima[h][row], order[row])
@@ -192,7 +193,7 @@ def bootstrap(
     durations: Sequence[int] = DURATIONS,
     reliabilities: Sequence[float] = RELIABILITIES,
     *,
-    portfolio: Portfolio = "supported",
+    portfolio: Portfolio = None,
     boundary: Boundary = "idle-retained",
     block: int = 168,
     replicates: int = 200,
@@ -255,7 +256,9 @@ def bootstrap(
     hours = np.where(np.isnan(eligible), 0, hours)
     mean_share = np.nansum(hours * eligible, axis=1) / np.nansum(hours * workload, axis=1)
     cell = durations.index(calibrated_at[0]), reliabilities.index(calibrated_at[1])
-    tail_share = observed[:, *cell] / load[:, *cell]
+    # NaN in a replicate without dependable load.
+    with np.errstate(invalid="ignore"):
+        tail_share = observed[:, *cell] / load[:, *cell]
     K = np.stack([observed, mean_share[:, None, None] * load, tail_share[:, None, None] * load])
     data = xr.Dataset(
         {"K": (("representation", "replicate", "duration", "reliability"), K, {"units": "MW"})},

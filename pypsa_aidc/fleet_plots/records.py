@@ -53,14 +53,14 @@ def plot_execution(execution: Execution) -> Figure:
 
 @styled
 def plot_audit(audit: Audit) -> Figure:
-    """Draw how many rows were rejected or noted, by reason, beside all rows that were read."""
+    """Draw how many rows were skipped, rejected or noted, by reason, beside all rows that were read."""
     table = audit.to_frame()
-    names = ["all rows", "skipped", *table["reason"]]
-    counts = [audit.rows, audit.skipped, *table["count"]]
-    colours = {"rejected": CYCLE[1], "noted": CYCLE[3]}
+    names = ["all rows", *table["reason"]]
+    counts = [audit.rows, *table["count"]]
+    colours = {"skipped": CYCLE[5], "rejected": CYCLE[1], "noted": CYCLE[3]}
     figure, axes = canvas(1, 1, height=1.2 + 0.3 * len(names))
     axis = axes[0, 0]
-    bars = axis.barh(names, counts, color=[CYCLE[0], CYCLE[5], *table["outcome"].map(colours)], height=0.65)
+    bars = axis.barh(names, counts, color=[CYCLE[0], *table["outcome"].map(colours)], height=0.65)
     axis.bar_label(bars, [f"{count:,}" for count in counts], padding=3, fontsize=8)
     axis.invert_yaxis()
     axis.set_xscale("symlog", linthresh=1)

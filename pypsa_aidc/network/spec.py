@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -106,6 +107,8 @@ def load_site(text: str, where: str) -> SiteSpec:
     return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], series)
 
 
+# Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
+@lru_cache(maxsize=1024)
 def load_job(text: str, where: str) -> JobSpec:
     """Read a job, or raise `SpecError` naming `where` it stands and every fault."""
     data = parse(text, "training", where)

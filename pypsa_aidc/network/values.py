@@ -17,6 +17,7 @@ from pypsa_aidc.network.horizon import windows
 from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.site import Site, copy_network, sites
 from pypsa_aidc.network.solve import optimize
+from pypsa_aidc.progress import track
 
 _GAP = 1e-6
 _ROUNDING = 1e-8
@@ -100,7 +101,7 @@ def values(
     faults.raise_any()
     present = _solve(n, snapshots, options)
     table: dict[tuple[str, str], dict[str, object]] = {}
-    for name, word, step, unit, change in questions:
+    for name, word, step, unit, change in track(questions, "values, one solve each"):
         other = copy_network(n)
         change(other)
         try:

@@ -74,7 +74,7 @@ def scalars(case: Case) -> Numbers:
         for alpha in all_clusters["reliability"].to_numpy():
             value = all_clusters.sel(duration=h, reliability=alpha).item()
             numbers["Table 2", f"required share, {h} h, {alpha:g}"] = value
-    table = fleet.counterfactuals(case.envelope, **options).table()
+    table = fleet.counterfactuals(case.envelope, portfolio="supported", **options).table()
     names = {
         "K": "K",
         "firmness": "firmness",
@@ -245,10 +245,11 @@ def layers(case: Case) -> Numbers:
 def availability(case: Case) -> Numbers:
     seed, replicates = case.settings["seed"], case.settings["replicates"]
     K = case.surface()
-    curve = fleet.portfolios(case.envelope, method=case.method).curve()
+    curve = fleet.portfolios(case.envelope, portfolio="supported", method=case.method).curve()
     models = fleet.power_draws(replicates, seed)
     sample = fleet.bootstrap(
         case.envelope,
+        portfolio="supported",
         block=case.settings["block"],
         replicates=replicates,
         seed=seed,
@@ -260,7 +261,7 @@ def availability(case: Case) -> Numbers:
     low, high = sample.band().sel(cell).to_numpy()
     ratio_low, ratio_high = sample.ratio_band("mean share").sel(cell).to_numpy()
     four = K.at(4, 0.95)
-    eras = fleet.eras(case.envelope, method=case.method, changes=case.statistics.eras())
+    eras = fleet.eras(case.envelope, portfolio="supported", method=case.method, changes=case.statistics.eras())
     windows = eras[eras.index.str.startswith("days")]
     return {
         ("Sec. 3.4", "K 4 h, P5"): low,
@@ -352,9 +353,9 @@ def draw(case: Case, folder: Path) -> None:
     envelope, statistics = case.envelope, case.statistics
     attribution = fleet.attribution(statistics, seed=seed)
     scalings = {kind: fleet.fluctuation_scaling(statistics, kind, seed=seed) for kind in UNITS}
-    portfolios = fleet.portfolios(envelope, method=case.method)
+    portfolios = fleet.portfolios(envelope, portfolio="supported", method=case.method)
     rest = fleet.independent_curve(portfolios, envelope, seed=seed)["firmness"]
-    counterfactuals = fleet.counterfactuals(envelope, method=case.method, seed=seed)
+    counterfactuals = fleet.counterfactuals(envelope, portfolio="supported", method=case.method, seed=seed)
     spans = case.made.execution.matched
     power = fleet.span_power(spans, statistics)
     hours = (JOINED_FROM, int(statistics.hours[-1]) + 1)
@@ -373,7 +374,9 @@ def draw(case: Case, folder: Path) -> None:
         ),
         "11_backlog": fleet_plots.plot_backlog(fleet.backlog(spans, power, hours, synthetic=True)),
         "12_layers": fleet_plots.plot_layers(envelope),
-        "13_firmness": fleet_plots.plot_eras(case.surface(), fleet.eras(envelope, method=case.method)),
+        "13_firmness": fleet_plots.plot_eras(
+            case.surface(), fleet.eras(envelope, portfolio="supported", method=case.method)
+        ),
         "14_realised": fleet_plots.plot_realised(case.surface(portfolio=None)),
         "15_backtest": fleet_plots.plot_backtest(*tests),
         "16_net_energy": fleet_plots.plot_net_energy(synthetic=True),

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -25,8 +28,10 @@ def run(*words: str) -> str:
 @pytest.mark.slow
 def test_both_verbs_run_on_the_synthetic_fleet(tmp_path):
     printed = run("fleet", "--out", str(tmp_path), "--draws", "20")
-    assert "Boundaries, mean MW (Table 1) (synthetic fleet)" in printed
-    printed = run("surface", str(tmp_path / "synthetic_envelope.nc"), "--out", str(tmp_path))
+    assert "Boundaries, mean MW (cf. Table 1 of arXiv 2609.05406) (synthetic fleet)" in " ".join(printed.split())
+    printed = run(
+        "surface", str(tmp_path / "synthetic_envelope.nc"), "--portfolio", "supported", "--out", str(tmp_path)
+    )
     assert "method sup" in printed
     assert "method linear" in printed
     figures = {path.name for path in tmp_path.glob("*.png")}
@@ -69,3 +74,67 @@ def test_a_scale_that_is_not_declared_is_our_error(tmp_path):
     made.write(generic_rows(), tmp_path / "pods.csv")
     with pytest.raises(InputError, match="not guessed"):
         run("fleet", str(tmp_path), "--layout", "generic", "--out", str(tmp_path / "out"))
+
+
+def idle_nights(folder, accelerator="H100"):
+    """A small fleet that works by day only, for three weeks: rows of zero at night."""
+    hours = np.arange(504)
+    used = np.where(hours % 24 < 12, 8.0, 0.0)
+    words = {"cluster": "c", "accelerator": accelerator, "workload": "training", "priority": "low"}
+    table = pl.DataFrame({"hour": hours, "gpu_hours": used}).with_columns(pl.lit(w).alias(k) for k, w in words.items())
+    made.write(table, folder / "pods.csv")
+    stock = table.select("hour", "cluster", "accelerator").with_columns(gpus=4000.0, cores=64000.0)
+    made.write(stock, folder / "servers.csv")
+    return ["fleet", str(folder), "--layout", "generic", "--utilisation", "absent", "--draws", "3", "--no-figures"]
+
+
+def test_idle_nights_run_through_both_verbs(tmp_path):
+    words = idle_nights(tmp_path / "trace")
+    printed = run(*words, "--out", str(tmp_path))
+    assert "hours used: 504 of 504 h" in printed
+    assert "GPUs of the inventory that no job holds draw 0.5594 MW" in " ".join(printed.split())
+    data = json.loads(run("surface", str(tmp_path / "envelope.nc"), "--no-figures", "--out", str(tmp_path), "--json"))
+    assert data["coverage"] == "504 of 504 h"
+    table = pd.DataFrame(data["tables"]["surface_sup"])
+    assert table.loc[table["duration"] == 4, "0.95"].item() == 0.0
+    assert not any(name.startswith("independent") for name in data["tables"]["scalar_errors"][0])
+    with pytest.raises(InputError, match="--portfolio all"):
+        run("surface", str(tmp_path / "envelope.nc"), "--portfolio", "supported", "--out", str(tmp_path))
+
+
+def test_a_grid_of_ones_own(tmp_path):
+    run(*idle_nights(tmp_path / "trace"), "--out", str(tmp_path))
+    words = ["--duration", "3", "--duration", "1", "--reliability", "0.4", "--no-figures", "--out", str(tmp_path)]
+    printed = run("surface", str(tmp_path / "envelope.nc"), *words)
+    assert "Table 3 of arXiv 2609.05406" in printed
+    assert "method linear, and ratios" in printed
+    K = fleet.load_surface(tmp_path / "surface.nc").K
+    assert (K["duration"].to_numpy().tolist(), K["reliability"].to_numpy().tolist()) == ([1, 3], [0.4])
+    with pytest.raises(InputError, match="durations"):
+        run("surface", str(tmp_path / "envelope.nc"), "--duration", "0", "--dry-run", "--out", str(tmp_path))
+
+
+def test_ratings_of_the_command_line_reach_everything(tmp_path):
+    words = [*idle_nights(tmp_path / "trace", "Z9"), "--out", str(tmp_path)]
+    with pytest.raises(InputError, match="Z9"):
+        run(*words)
+    printed = run(*words, "--rating", "Z9=500", "--rating", "100")
+    # Whatever is said about diagnostics, it is about the size of the fleet.
+    assert "Z9" not in printed
+    means = [fleet.load_envelope(tmp_path / "envelope.nc").workload.mean().item()]
+    run(*words, "--rating", "250")
+    means.append(fleet.load_envelope(tmp_path / "envelope.nc").workload.mean().item())
+    assert means[0] == pytest.approx(2 * means[1])
+    for bad in ("Z9=much", "-3", "Z9="):
+        with pytest.raises(InputError, match="--rating"):
+            run(*words, f"--rating={bad}")
+    with pytest.raises(InputError, match="one rating for all"):
+        run(*words, "--rating", "1", "--rating", "2")
+
+
+def test_gaps_of_the_command_line(tmp_path):
+    words = [*idle_nights(tmp_path / "trace"), "--out", str(tmp_path), "--json"]
+    data = json.loads(run(*words, "--gap", "100:110.5", "--gap", "200:201"))
+    assert data["coverage"] == {"hours": 504, "valid": 492, "longest_hole": 11}
+    with pytest.raises(InputError, match="--gap"):
+        run(*words, "--gap", "100")

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 from datetime import date
 
+import numpy as np
 import pytest
 
 from pypsa_aidc import fleet
@@ -70,3 +72,26 @@ def test_all_faults_are_reported_together():
     assert len(error.value.faults) == 5
     with pytest.raises(InputError, match="calls"):
         PUBLISHED.all_delivered(1.5)
+
+
+def test_a_derating_above_one_is_refused_and_a_backtest_gives_none():
+    with pytest.raises(InputError, match="derating.*at most 1.*Backtest.derating"):
+        fleet.Contract(power=1.0, duration=4, reliability=0.95, noneligible=1.0, derating=1.264)
+    # Growing power: K of the past is held always, and the factor that would reach 95 % lies above 1.
+    test = fleet.backtest(np.linspace(1.0, 2.0, 16 * 168), (4,))
+    assert test.summary.loc[4, "factor"] > 1
+    assert test.derating.to_dict() == {4: 1.0}
+    falling = fleet.backtest(np.linspace(2.0, 1.0, 16 * 168), (4,))
+    assert falling.derating[4] == falling.summary.loc[4, "factor"] < 1
+
+
+def test_the_term_sheet_says_what_k_stands_on(envelope):
+    terms = fleet.contract(envelope, 4, 0.95, boundary="attributed", derating=0.9)
+    sheet = terms.term_sheet()
+    assert terms.basis["hours used"] == "4,439 of 4,440 h, longest hole 1 h"
+    assert terms.basis["estimate of K"] == "sup, 4,433 windows"
+    for text in ("central", "attributed", "curves ANCHORED", "PUE 1.2", *terms.basis):
+        assert text in sheet
+    assert re.search(r"reliability of a single call +95 %", sheet)
+    assert re.search(r"net over gross curtailed energy +-12.5 %", sheet)
+    assert not terms.to_frame()["unit"].eq("1").any()

@@ -38,7 +38,7 @@ def test_shuffled_k_is_what_random_orders_give_on_average():
 
 
 def test_shuffling_changes_nothing_for_one_hour(envelope):
-    result = fleet.counterfactuals(envelope, replicates=1)
+    result = fleet.counterfactuals(envelope, portfolio="supported", replicates=1)
     one = result.data["K"].sel(duration=1)
     np.testing.assert_allclose(one.sel(representation="time-shuffled"), one.sel(representation="observed"), rtol=1e-12)
 
@@ -78,7 +78,7 @@ def test_trend_is_centred_and_follows_a_line():
 
 
 def test_shares_reproduce_what_they_are_calibrated_to(envelope):
-    result = fleet.counterfactuals(envelope, replicates=1)
+    result = fleet.counterfactuals(envelope, portfolio="supported", replicates=1)
     at_four = result.ratios.sel(representation="tail-calibrated share", duration=4, reliability=0.95).item()
     assert at_four == pytest.approx(1.0, abs=1e-12)
     # Required share times the workload's K is the observed K, by definition of Table 2.

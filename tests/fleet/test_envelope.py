@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -134,6 +136,34 @@ def test_a_dataset_that_is_no_envelope_is_refused(envelope):
 def test_missing_rows_of_an_hour_that_is_there_draw_nothing():
     table = fleet.envelope_from_frame(rows().iloc[:3], source="table")
     assert table.relief("b").to_numpy().ravel().tolist() == [3.0, 0.0]
-    gap = fleet.envelope_from_frame(rows(hour=[0, 2, 0, 2]), source="table")
+    with pytest.warns(fleet.CoverageWarning, match="2 of 3 h"):
+        gap = fleet.envelope_from_frame(rows(hour=[0, 2, 0, 2]), source="table")
     assert gap.valid.tolist() == [True, False, True]
     assert tuple(gap.data["layer"].to_numpy()) == LAYERS
+
+
+def test_no_supported_cluster_names_the_way_out(envelope):
+    tiny = fleet.Envelope(envelope.data.assign(active=0.0 * envelope.data["active"]))
+    with pytest.raises(InputError, match=r"none reaches it. Use portfolio=None \(on the command line: --portfolio all"):
+        tiny.portfolio("supported")
+
+
+def test_all_clusters_are_the_default_everywhere():
+    for function in (
+        fleet.surface,
+        fleet.backtest,
+        fleet.contract,
+        fleet.bootstrap,
+        fleet.counterfactuals,
+        fleet.portfolios,
+        fleet.eras,
+        fleet.shaped,
+        fleet.Envelope.relief,
+    ):
+        assert inspect.signature(function).parameters["portfolio"].default is None, function
+
+
+def test_a_table_that_leaves_out_idle_hours_is_warned_of():
+    table = pd.DataFrame({"hour": range(0, 100, 2), "cluster": "c", "layer": "eligible", "power": 2.0})
+    with pytest.warns(fleet.CoverageWarning, match="50 of 99 h, longest hole 1 h"):
+        fleet.envelope_from_frame(table, source="a meter")

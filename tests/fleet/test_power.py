@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pypsa_aidc import fleet
-from pypsa_aidc.errors import InputError
+from pypsa_aidc.errors import InputError, UnitWarning
 from pypsa_aidc.fleet.power import cell_power, coefficients
 from pypsa_aidc.fleet.schema import KNOTS, WORKLOADS
 
@@ -125,3 +125,25 @@ def test_all_faults_of_a_power_model_are_reported_together():
     text = str(error.value)
     for part in ("ratings['A']", "curves['training']", "curves['other']", "pue", "host_peak"):
         assert part in text
+
+
+def test_common_accelerators_have_the_rating_of_their_data_sheet():
+    # NVIDIA data sheets: H100 SXM 700 W, T4 70 W.
+    assert (fleet.PowerModel().rating("H100"), fleet.PowerModel().rating("T4")) == (700.0, 70.0)
+    assert fleet.PowerModel(ratings={"H100": 350.0}).rating("H100") == 350.0
+    assert fleet.PowerModel(other_rating=500.0).rating("H100") == 500.0
+    with pytest.raises(InputError, match="H100"):
+        fleet.PowerModel().rating("Z1")
+    draws = [model.rating("H100") for model in fleet.power_draws(50, seed=1)]
+    assert 0.85 * 700 <= min(draws) < 650
+    assert 750 < max(draws) <= 1.15 * 700
+    assert {model.rating("H100") for model in fleet.power_draws(5, central=fleet.PowerModel(other_rating=500.0))} == {
+        500.0
+    }
+
+
+def test_a_rating_in_kilowatts_is_warned_of():
+    with pytest.warns(UnitWarning, match=r"ratings\['A100'\] = 0.4 W"):
+        fleet.PowerModel(ratings={"A100": 0.4})
+    with pytest.warns(UnitWarning, match="other_rating = 0.7 W"):
+        fleet.PowerModel(other_rating=0.7)

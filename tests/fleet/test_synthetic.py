@@ -68,7 +68,7 @@ def test_table_2_required_shares(envelope):
 
 
 def test_table_3_scalar_errors(envelope):
-    table = fleet.counterfactuals(envelope, method="linear", seed=1).table().loc[[1, 4, 24]]
+    table = fleet.counterfactuals(envelope, portfolio="supported", method="linear", seed=1).table().loc[[1, 4, 24]]
     np.testing.assert_allclose(table["K"], [2.508, 2.317, 1.947], rtol=1e-3)
     np.testing.assert_allclose(table["mean share"], [1.174, 1.255, 1.466], rtol=5e-3)
     np.testing.assert_allclose(table["tail-calibrated share"], [0.936, 1.000, 1.169], rtol=6e-3)
@@ -92,7 +92,7 @@ def test_table_6_representations(envelope):
 
 
 def test_portfolio_curve(envelope):
-    curve = fleet.portfolios(envelope, method="linear").curve()["firmness"]
+    curve = fleet.portfolios(envelope, portfolio="supported", method="linear").curve()["firmness"]
     # 0.378 for one cluster to 0.656 for all 13 (Sec. 3.4).
     assert curve.loc[1] == published(0.378, 0.015)
     assert curve.loc[13] == published(0.656, 1e-3)

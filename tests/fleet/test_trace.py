@@ -35,7 +35,8 @@ def test_one_pod_becomes_its_sufficient_statistics(tmp_path, suffix):
 
 def test_hours_count_from_the_start_of_the_trace_and_a_missing_one_is_a_gap(tmp_path):
     made.alibaba(tmp_path, {(0, 22): made.pods({}), (1, 0): made.pods({})})
-    statistics = read(tmp_path)
+    with pytest.warns(fleet.CoverageWarning, match="2 of 3 h, longest hole 1 h"):
+        statistics = read(tmp_path)
     assert statistics.hours.tolist() == [22, 23, 24]
     assert statistics.valid.tolist() == [True, False, True]
 
@@ -91,10 +92,13 @@ def test_rejected_rows_are_counted_by_reason(tmp_path):
         "utilisation out of range": 2,
     }
     # Thirteen pods and one server.
-    assert (audit.rows, audit.skipped) == (14, 2)
+    assert (audit.rows, audit.skipped) == (14, {"rows that neither request nor use an accelerator": 2})
     assert audit.rejected_share == 10 / 12
-    assert audit.examples["no cluster"] == "day=3"
-    assert set(audit.to_frame()["reason"]) == set(audit.rejected)
+    assert audit.examples["no cluster"] == "day=3, column 'cluster_id'"
+    workload = audit.examples["unknown workload"]
+    assert workload.startswith("day=3, column 'job_type_public', e.g. 'poetry'; known are training, online_inference")
+    assert audit.examples["utilisation out of range"] == "day=3, column 'avg_gpu_sm_util', e.g. '-3.0'"
+    assert set(audit.to_frame()["reason"]) == {*audit.rejected, *audit.skipped}
 
 
 def test_too_many_rejected_rows_are_refused_with_every_reason(tmp_path):
@@ -125,7 +129,7 @@ def test_137_percent_is_counted_and_clipped_only_by_option(tmp_path):
 
 def test_a_partition_in_the_other_scale_is_named(tmp_path):
     percent, fraction = made.pods(*[{}] * 30), made.pods(*[{"avg_gpu_sm_util": 0.4}] * 30)
-    made.alibaba(tmp_path, {(0, 0): percent, (1, 0): fraction}, servers=False)
+    made.alibaba(tmp_path, {(0, 23): percent, (1, 0): fraction}, servers=False)
     with pytest.warns(UnitWarning, match="day=1"):
         fleet.statistics(fleet.trace(tmp_path, utilisation="percent"), count_servers=False)
     with pytest.raises(InputError, match="utilisation out of range"):
@@ -134,12 +138,12 @@ def test_a_partition_in_the_other_scale_is_named(tmp_path):
 
 # --------------------------------------------------------------------------------- row 24: eras
 def test_a_state_that_appears_mid_trace_gives_an_era_warning(tmp_path):
-    hours = {(day, 0): made.pods({}) for day in range(12)}
-    hours[(11, 1)] = made.pods({"state_public": "Standby"})
+    hours = {(day, hour): made.pods({}) for day in range(11) for hour in range(24)}
+    hours[(11, 0)] = made.pods({"state_public": "Standby"})
     made.alibaba(tmp_path, hours, servers=False)
     with pytest.warns(fleet.EraWarning, match=r"state standby first appears on day 11"):
         statistics = read(tmp_path)
-    assert statistics.eras() == {"state standby": 265}
+    assert statistics.eras() == {"state standby": 264}
 
 
 # --------------------------------------------------------------------------------- row 25: more used than there
@@ -169,7 +173,8 @@ def test_a_long_gap_stays_a_gap_and_a_spike_stays_a_spike(tmp_path):
     hours = {(0, h): made.pods(many if h == 3 else {}) for h in range(6)}
     hours |= {(3, h): made.pods({}) for h in range(6)}
     made.alibaba(tmp_path, hours, servers=False)
-    envelope = fleet.envelope(read(tmp_path))
+    with pytest.warns(fleet.CoverageWarning, match="12 of 78 h, longest hole 66 h"):
+        envelope = fleet.envelope(read(tmp_path))
     assert envelope.valid.sum() == 12
     assert envelope.data.sizes["hour"] == 78
     K = fleet.surface(envelope, (1, 4, 24), (0.5, 1.0))
@@ -251,7 +256,7 @@ def test_numbers_of_another_type_are_refused_by_column(tmp_path):
 
 # --------------------------------------------------------------------------------- resuming
 def test_a_second_run_takes_up_what_is_complete_and_redoes_the_rest(tmp_path):
-    hours = {(day, hour): made.pods({"used_gpu_hours": 1 + 0.1 * day}) for day in range(3) for hour in range(2)}
+    hours = {(day, hour): made.pods({"used_gpu_hours": 1 + 0.1 * day}) for day in range(3) for hour in range(24)}
     trace_folder, keep = made.alibaba(tmp_path / "trace", hours), tmp_path / "kept"
     first = read(trace_folder, keep=keep)
     results = sorted(keep.glob("pods-*.parquet"))
@@ -394,7 +399,12 @@ def test_openb_shows_only_the_hours_it_covers(shared_data):
     # Deletion times run from 9,964,972 s to 12,902,960 s: complete hours 2769 … 3583.
     assert (statistics.hours[0], statistics.hours[-1]) == (2769, 3583)
     # 897 pending pods never ran, 1,088 hold no GPU; 36 are both (crosstab of the file).
-    assert (statistics.audit.rows, statistics.audit.skipped) == (8152, 1949)
+    assert statistics.audit.rows == 8152
+    assert statistics.audit.skipped == {"jobs that never ran": 861, "jobs without accelerators": 1088}
+    assert list(statistics.audit.noted.values()) == [2769]
+    assert "2,769 hours before the first recorded end" in str(statistics.audit)
+    assert "8,152 rows in 1 partition, no utilisation" in str(statistics.audit)
+    assert len(statistics.audit.to_frame()) == 3
     by_hand = pl.read_csv(shared_data / "gpu_traces" / "openb_2023_pods.csv").filter(
         pl.col("scheduled_time").is_not_null() & (pl.col("num_gpu") > 0)
     )

@@ -94,7 +94,7 @@ def test_power_draws_are_paired_with_blocks(synthetic, envelope):
     result = fleet.bootstrap(
         envelope, (1, 4), (0.95,), statistics=synthetic.statistics, models=models, replicates=3, seed=2
     )
-    names = envelope.portfolio("supported")
+    names = envelope.clusters
     drawn = blocks(4440, 168, 3, 2)
     for row, model in enumerate(models):
         own = fleet.envelope(synthetic.statistics, model=model).relief(names).sum("cluster", skipna=False).to_numpy()

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pypsa_aidc.fleet.schema import ALIBABA_2026, STATES
+from pypsa_aidc.fleet.published import ALIBABA_2026
+from pypsa_aidc.fleet.schema import STATES
 from pypsa_aidc.fleet.synthetic.cells import Family, atoms
 
 WORDS = {
