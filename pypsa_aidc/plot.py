@@ -210,7 +210,7 @@ def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
     edges, several = slot_edges(snapshots), steps["site"].nunique() > 1
     placed = steps.assign(
         left=edges[positions(snapshots, steps["start"])],
-        right=edges[positions(snapshots, steps["end"]) + 1],
+        right=edges[positions(snapshots, steps["last"]) + 1],
         height=0.75 * steps["gpus"] / steps["gpus"].max(),
     )
     for row, ((site, job), colour) in enumerate(zip(jobs, cycle(_JOB_COLOURS), strict=False)):

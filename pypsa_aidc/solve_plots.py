@@ -138,7 +138,7 @@ def fleet(power: pd.DataFrame, calls: pd.DataFrame, title: str = "") -> Figure:
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     edges = slot_edges(power.index)
-    lefts, rights = edges[positions(power.index, calls["start"])], edges[positions(power.index, calls["end"]) + 1]
+    lefts, rights = edges[positions(power.index, calls["start"])], edges[positions(power.index, calls["last"]) + 1]
     unit, scale = power_unit(float(power[["load", "meter"]].to_numpy().max(initial=0.0)))
     for ax in (upper, lower):
         for call, (left, right) in enumerate(zip(lefts, rights, strict=True)):

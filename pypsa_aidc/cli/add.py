@@ -40,7 +40,10 @@ def add_verb(
     frame = added.reset_index().drop(columns="description")
     about = {"network": network, "jobs": records(frame)}
     reply = Reply(as_json, quiet)
-    reply.table(frame)
+    shown = frame.astype({"deadline": object}).fillna({"deadline": "end"})
+    reply.table(
+        shown.rename(columns={"hours": "hours in fastest mode", "deadline": "deadline (h)", "p_nom": "p_nom (MW)"})
+    )
     if out is None or dry_run:
         reply.rehearsed(about, f"{len(frame)} jobs can be added", out)
         return

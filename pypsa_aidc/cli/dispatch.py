@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 import pypsa
 import typer
-from rich import box
-from rich.table import Table
 
 from pypsa_aidc import plot
 from pypsa_aidc.cli.config import has_sites, load_config
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.dispatch_table import Run, columns_of, frame_of, has_other_loads, table_of, units_of, values_of
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
-from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, load, optimize, scenario_network, uses_storage
+from pypsa_aidc.network import SCENARIOS, describe, export, load, optimize, scenario_network, uses_storage
 from pypsa_aidc.progress import track, waiting
 
 BUNDLED = "green_campus"
-_COLUMNS = {
-    "cost": ("cost", "USD", ".2f"),
-    "reduction": ("saved", "%", ".2f"),
-    "grid": ("grid", "MWh", ".3f"),
-    "curtailment": ("curt.", "MWh", ".3f"),
-    "battery": ("BESS", "MWh", ".3f"),
-    "utilisation": ("RE", "%", ".2f"),
-    "green": ("green", "%", ".2f"),
-    "peak": ("peak", "kW", ".1f"),
-    "peak_gpus": ("peak", "GPUs", ".0f"),
-}
-
-
-@dataclass(frozen=True)
-class Run:
-    """One scenario, solved."""
-
-    scenario: str
-    network: pypsa.Network
-    result: Result | None
-    indicators: dict[str, float]
-    failure: str = ""
+_WITHOUT_STORAGE = tuple(name for name in SCENARIOS if not uses_storage(name))
 
 
 def dispatch(
@@ -52,12 +30,19 @@ def dispatch(
         typer.Argument(help="netCDF file of a PyPSA network with AIDCs; the green campus of [1] by default."),
     ] = None,
     scenario: Annotated[
-        list[str] | None, typer.Option("--scenario", "-s", help="S1 to S6, repeatable; all by default.")
+        list[str] | None,
+        typer.Option(
+            "--scenario",
+            "-s",
+            help="S1 to S6, repeatable; by default all, of an own network without --storage S1 to S4.",
+        ),
     ] = None,
     storage: Annotated[
         list[str] | None,
         typer.Option(
-            "--storage", help="StorageUnit or Store that only S5 and S6 use, repeatable; all Stores by default."
+            "--storage",
+            help="StorageUnit or Store that only S5 and S6 may use, repeatable; the BESS of the green campus. Without, "
+            "the storage of an own network stays in all scenarios.",
         ),
     ] = None,
     config: Annotated[
@@ -74,14 +59,24 @@ def dispatch(
 ) -> None:
     """Dispatch training jobs with the grid under the scenarios S1-S6 and print the table of them.
 
+    S1  every job in its baseline mode, from arrival to completion
+    S2  the same, with checkpoints recorded
+    S3  modes vary freely in each slot, a bound that no job can execute
+    S4  checkpoints and modes: waits and changes of mode at checkpoints
+    S5  S1, and the storage that --storage names
+    S6  S4, and that storage
+
+    S1, S2 and S5 need the baseline mode of each job.
+
     Prints cost, energy, curtailment and peaks, for the bundled campus with the paper's Table IV beside ours, and
-    writes table.csv and three figures: power balance, load composition, GPUs and progress.
+    writes table.csv, a solved network for each scenario (S4.nc, for `freeze` and `report`) and three figures: power
+    balance, load composition, GPUs and progress.
     """
     quiet_libraries()
     reply = Reply(as_json, quiet, width=None)
     base = _base(network, config, settings or [], quiet)
-    storages = storage if storage is not None else [*base.stores.index, *base.storage_units.index]
-    chosen = scenario or list(SCENARIOS)
+    storages = _storages(base, storage, scenario or [], bundled=network is None)
+    chosen = scenario or list(SCENARIOS if storages else _WITHOUT_STORAGE)
     every = {name: _prepared(base, name, storages) for name in chosen}
     if dry_run:
         what = f"{', '.join(chosen)} of {network or BUNDLED}, with {', '.join(base.aidc.sites)}"
@@ -95,23 +90,25 @@ def dispatch(
             continue
         with waiting(f"{name}: {describe(name)}"), silenced_stdout():
             runs.append(_run(prepared, name, storages, gap, time_limit))
-    frame = _frame(runs, _paper() if network is None else None)
-    reply.show(_table(frame, runs))
-    notes = _notes(runs, base, network is None)
+    columns = columns_of(base, network is None, storages)
+    frame = frame_of(runs, columns, _paper() if network is None else None)
+    reply.show(table_of(frame, runs, columns))
+    notes = [*_notes(runs, base, network is None), *_left_out(base, network is None, storages, scenario is None)]
     for note in notes:
         reply.show(note, style="dim", highlight=False)
     frame.to_csv(out / "table.csv")
     solved = [run for run in runs if run.result is not None]
-    figures = _draw(solved, out) if solved else []
-    for path in figures:
+    files = [export(run.network, out / f"{run.scenario}.nc", frozen=False) for run in solved]
+    files += _draw(solved, out) if solved else []
+    for path in files:
         reply.show(f"wrote {path}", highlight=False)
     about = {
         "network": network or BUNDLED,
         "config": config,
         "solves": [_ended(run) for run in runs],
-        "units": {column: unit for column, (_, unit, _) in _COLUMNS.items()},
+        "units": units_of(columns),
     }
-    reply.answer(about, {"scenarios": frame}, notes, [out / "table.csv", *figures])
+    reply.answer(about, {"scenarios": frame}, notes, [out / "table.csv", *files])
     if len(solved) < len(runs):
         raise NotSolvedError("\n".join(f"{run.scenario}: {run.failure}" for run in runs if run.failure))
 
@@ -132,6 +129,25 @@ def _base(network: Path | None, config: Path | None, settings: list[str], quiet:
     with told_warnings(quiet):
         chosen.add_to(n, config, faults)
     return n
+
+
+def _storages(base: pypsa.Network, given: list[str] | None, scenarios: list[str], *, bundled: bool) -> list[str]:
+    """Storages that only S5 and S6 use: those of an own network are nobody's to switch off unless it is asked for."""
+    there = [*base.stores.index, *base.storage_units.index]
+    if bundled and given is None:
+        return there
+    faults = Faults("pypsa-aidc dispatch")
+    for name in scenarios:
+        if name in SCENARIOS and uses_storage(name) and not given:
+            remedy = f"This network has {', '.join(there)}." if there else "This network has none."
+            faults.add("--storage", None, f"the storage that makes {name} differ from {_twin(name)}", remedy)
+    faults.raise_any()
+    return given or []
+
+
+def _twin(scenario: str) -> str:
+    """The scenario that is the same without storage."""
+    return {"S5": "S1", "S6": "S4"}[scenario]
 
 
 def _make_folder(out: Path) -> None:
@@ -159,7 +175,7 @@ def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_
         result = optimize(n, exclusive=exclusive, mip_rel_gap=gap, time_limit=time_limit, output_flag=False)
     except NotSolvedError as error:
         return Run(scenario, n, None, {}, str(error))
-    return Run(scenario, n, result, indicators(n, storages))
+    return Run(scenario, n, result, values_of(n, storages))
 
 
 def open_network(path: Path, verb: str, *, sites_only: bool = True) -> pypsa.Network:
@@ -196,50 +212,8 @@ def _bundled() -> Path:
 
 
 def _paper() -> pd.DataFrame:
-    return pd.read_csv(str(files("pypsa_aidc.cli") / "green_campus_paper.csv"), index_col="scenario")
-
-
-def _frame(runs: list[Run], paper: pd.DataFrame | None) -> pd.DataFrame:
-    frame = pd.DataFrame.from_dict({run.scenario: run.indicators for run in runs}, orient="index").rename_axis(
-        "scenario"
-    )
-    frame = frame.reindex(columns=[column for column in _COLUMNS if column != "reduction"] + ["least"])
-    reference = next((run.indicators.get("cost") for run in runs if run.scenario == "S1"), None) or float("nan")
-    frame.insert(1, "reduction", 100 * (1 - frame["cost"] / reference))
-    frame["status"] = [_status(run) for run in runs]
-    frame["gap_usd"] = [abs(run.result.objective - run.result.bound) if run.result else float("nan") for run in runs]
-    if paper is not None:
-        for column in paper:
-            frame[f"{column}_paper"] = paper[column].reindex(frame.index)
-    return frame
-
-
-def _table(frame: pd.DataFrame, runs: list[Run]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for label, unit, _ in _COLUMNS.values():
-        table.add_column(f"{label}\n{unit}", justify="right", no_wrap=True)
-    table.add_column("status")
-    values = frame.to_dict(orient="index")
-    for run in runs:
-        row = values[run.scenario]
-        ours = [_cell(row[key], form) for key, (*_, form) in _COLUMNS.items()]
-        table.add_row(run.scenario, *ours, _status(run))
-        if "cost_paper" in frame:
-            paper = [_cell(row[f"{key}_paper"], form) for key, (*_, form) in _COLUMNS.items()]
-            table.add_row(" [1]", *paper, "paper", style="dim")
-    return table
-
-
-def _cell(value: Any, form: str) -> str:
-    return "-" if value is None or pd.isna(value) else format(float(value) + 0.0, form)
-
-
-def _status(run: Run) -> str:
-    if run.result is None:
-        return "no solution"
-    gap = abs(run.result.objective - run.result.bound)
-    return run.result.status.replace("_", " ") if gap < 5e-3 else f"gap {gap:.2f}"
+    table = pd.read_csv(str(files("pypsa_aidc.cli") / "green_campus_paper.csv"), index_col="scenario")
+    return table.rename(columns={"peak": "peak_kw"})
 
 
 def _ended(run: Run) -> dict[str, Any]:
@@ -262,7 +236,10 @@ def _notes(runs: list[Run], base: pypsa.Network, bundled: bool) -> list[str]:
     for run in runs:
         if run.result is not None and not run.result.optimal:
             above = run.result.objective - run.result.bound
-            notes.append(f"{run.scenario} stopped at {run.result.status}: at most {above:.2f} USD above the optimum.")
+            told = (
+                f"at most {above:.2f} USD above the optimum" if np.isfinite(above) else "nothing proven of the optimum"
+            )
+            notes.append(f"{run.scenario} stopped at {run.result.status}: {told}.")
     if len(base.aidc.sites) > 1:
         notes.append(f"The figures show {_drawn_site(base)!r}, the first of {len(base.aidc.sites)} sites.")
     if bundled:
@@ -270,6 +247,19 @@ def _notes(runs: list[Run], base: pypsa.Network, bundled: bool) -> list[str]:
             "[1] Tong et al., arXiv:2610.13047, Table IV. The day, efficiencies and batch sizes of the campus are "
             "calibrated, since the paper prints none of them: fitted to S1, S3, S4 and S5, not to S6."
         )
+    return notes
+
+
+def _left_out(base: pypsa.Network, bundled: bool, storages: list[str], by_default: bool) -> list[str]:
+    """What the table of an own network counts, and what it leaves out."""
+    if bundled:
+        return []
+    notes = ["non-RE: energy of all generators without a series p_max_pu of their own."]
+    if has_other_loads(base):
+        notes.append("No green share: there are loads beside the sites, and energy has no addressee.")
+    there = [*base.stores.index, *base.storage_units.index]
+    if by_default and there and not storages:
+        notes.append(f"{', '.join(there)} in use in all scenarios; for S5 and S6 give --storage NAME.")
     return notes
 
 

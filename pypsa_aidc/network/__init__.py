@@ -4,6 +4,7 @@ from pypsa_aidc.network.accessor import Accessor, register
 from pypsa_aidc.network.addition import add, update
 from pypsa_aidc.network.audit import AuditReport, audit
 from pypsa_aidc.network.checks import check_network
+from pypsa_aidc.network.comparison import compare
 from pypsa_aidc.network.costs import operating as operating_costs
 from pypsa_aidc.network.derived import refresh
 from pypsa_aidc.network.exchange import export, load
@@ -44,6 +45,7 @@ __all__ = [
     "check",
     "check_network",
     "clear_results",
+    "compare",
     "compose",
     "describe",
     "explain",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, StaleError
+from pypsa_aidc.errors import Faults, NotSolvedError, StaleError
 from pypsa_aidc.network import costs, schedule
 from pypsa_aidc.network.balance import system_balance
 from pypsa_aidc.network.fleet_audit import fleet_checks
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _STALE = 100.0
 """Violations above so many tolerances of the audit come from another solve, not from a solver's rounding."""
+
+
+_DUST = 1e-9
+"""Power in MW below which a solver means zero."""
 
 
 class Accessor:
@@ -63,6 +67,12 @@ class Accessor:
         """All jobs, and fleets, with their site, GPUs and modes; the same as ``aidc.list(n)``."""
         return list_sites(self._n)
 
+    def _refuse_none(self) -> None:
+        if not (self.sites or self.fleets):
+            raise NotSolvedError(
+                "no AIDC in this network: add one with aidc.add or aidc.add_fleet, then aidc.optimize(n)"
+            )
+
     @property
     def status(self) -> dict[str, object]:
         """Status, objective, bound, gap and origin of the prices of the last `aidc.optimize`; empty without one."""
@@ -76,10 +86,13 @@ class Accessor:
         Returns
         -------
         pandas.DataFrame
-            One row a training edge: `site`, `job`, `start` and `end` (snapshots, the last included), `hours`,
-            `pipeline`, `tensor`, `data`, `gpus`, `it_power` (MW), `energy` (MWh IT), `segments`, `restart` and
-            `boundary_idle` (GPU-hours in the last slot that no work was left for).
+            One row a training edge: `site`, `job`, `start` and `last` (its first and its last snapshot: of hours from
+            00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `gpus`, `it_power` (MW),
+            `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very beginning, and so
+            pays `restart_hours` and `restart_energy` of the rules) and `boundary_idle` (GPU-hours in the last slot
+            that no work was left for).
         """
+        self._refuse_none()
         found, schedules = schedule.read(self._n)
         chosen = schedule.solved_snapshots(self._n)
         table = []
@@ -104,7 +117,7 @@ class Accessor:
                                 "site": site.name,
                                 "job": load.name,
                                 "start": labels[step.start],
-                                "end": labels[step.stop - 1],
+                                "last": labels[step.stop - 1],
                                 "hours": hours,
                                 **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=True)),
                                 "gpus": mode.gpus,
@@ -148,9 +161,9 @@ class Accessor:
         Returns
         -------
         pandas.DataFrame
-            One row a call: `fleet`, `start` and `end` (snapshots, the last included), `duration` (h), `depth` (MW that
-            were called, or the most of the stretch), `power` (MW, the most that was shed), `energy` (MWh shed), `lost`
-            (MWh of work to be done again), `rebound` (MWh drawn again before the next call).
+            One row a call: `fleet`, `start` and `last` (its first and its last snapshot), `duration` (h), `depth` (MW
+            that were called, or the most of the stretch), `power` (MW, the most that was shed), `energy` (MWh shed),
+            `lost` (MWh of work to be done again), `rebound` (MWh drawn again before the next call).
 
         Raises
         ------
@@ -203,6 +216,7 @@ class Accessor:
         ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``, the first less the second plus the third.
         """
         parts, chosen = self._fleet_power()
+        self._refuse_none()
         found: dict[str, Site] = {}
         if self.sites or not parts:
             found, _ = schedule.read(self._n)
@@ -221,6 +235,8 @@ class Accessor:
             parts[site.name, "IT"] = sum(own[1:], own[0])
             parts[site.name, "meter"] = imported[site.link]
         frame = pd.DataFrame(parts).loc[chosen]
+        # What a solver leaves below its tolerance would be printed as -0.000000.
+        frame = frame.where(frame.abs() >= _DUST, 0.0)
         frame.columns.names = ["site", "part"]
         frame.attrs["units"] = "MW"
         return frame

@@ -13,7 +13,7 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.network.derived import derive, write_derived
-from pypsa_aidc.network.index import names
+from pypsa_aidc.network.index import names, rows
 from pypsa_aidc.network.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.series import Values, aligned
 from pypsa_aidc.network.site import Site, sites, store_site
@@ -23,6 +23,12 @@ from pypsa_aidc.units import W_PER_MW
 
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
+_HIGHEST_PUE = 4.0
+"""Above what any data center has been reported with."""
+
+_RESERVED = ("IT", "import", "base", "idle", "meter", "total")
+"""Parts of a site that are no jobs."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
 
 
@@ -86,7 +92,7 @@ def add(
     Warns
     -----
     UnitWarning
-        The base load is out of proportion to the connection or to the GPUs, as if given in kW.
+        The base load is out of proportion to the connection or to the GPUs, as if given in kW; a PUE above 4.
 
     References
     ----------
@@ -120,11 +126,8 @@ def add(
     needs_gpu = draw_idle or any(isinstance(job, Job) for job in jobs)
     absent = (type(None),) if not needs_gpu else ()
     faults.kind("gpu", chips, (GPU, *absent), "a GPU or the name of a preset", "E.g. gpu='A100-80GB'.")
-    overhead = aligned(pue, n.snapshots, "pue", faults)
-    base = aligned(base_load, n.snapshots, "base_load", faults)
-    for label, value, least in (("pue", overhead, 1.0), ("base_load", base, 0.0)):
-        low = float(value.min()) if isinstance(value, pd.Series) else value
-        faults.require(not low < least, label, low, f"at least {least:g} at every snapshot")
+    overhead = _at_least(1.0, pue, n, "pue", faults)
+    base = _at_least(0.0, base_load, n, "base_load", faults)
     faults.raise_any()
     loads = _loads(n, name, jobs, chips, int(gpus), faults)
     spec = SiteSpec(
@@ -132,7 +135,7 @@ def add(
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(site))
-    _warn_about_units(site, base, peak, p_nom)
+    _warn_about_units(site, base, overhead, peak, p_nom)
     connection = {
         "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
         "p_nom_min": (p_nom or 0.0) if p_nom_extendable else 0.0,
@@ -144,8 +147,17 @@ def add(
     write_derived(n, least_and_peak)
 
 
-def update(n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequence[TrainingLoad] | None = None) -> None:
-    """Give a site another GPU pool or other jobs, and leave its bus, connection, PUE and base load as they are.
+def update(
+    n: pypsa.Network,
+    name: str,
+    *,
+    gpus: int | None = None,
+    jobs: Sequence[TrainingLoad] | None = None,
+    pue: Values | None = None,
+    base_load: Values | None = None,
+    p_nom: float | None = None,
+) -> None:
+    """Give a site another GPU pool, other jobs, PUE, base load or connection, and leave the rest as it is.
 
     Parameters
     ----------
@@ -157,11 +169,18 @@ def update(n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequen
         New size of the pool; modes of the jobs that need more are left out.
     jobs
         New loads, in place of all old ones.
+    pue, base_load, p_nom
+        As for `add`; a `p_nom` that was left out there does not follow a larger pool by itself.
 
     Raises
     ------
     InputError
         No such site, or as for `add`.
+
+    Warns
+    -----
+    UnitWarning
+        As for `add`.
     """
     known = sites(n)
     faults = Faults(f"aidc.update {name!r}")
@@ -172,16 +191,36 @@ def update(n: pypsa.Network, name: str, *, gpus: int | None = None, jobs: Sequen
     for job in chosen or ():
         remedy = "Make one with TrainingLoad.of(job, generate_modes(...))."
         faults.kind("jobs", job, TrainingLoad, "a TrainingLoad", remedy)
+    overhead = None if pue is None else _at_least(1.0, pue, n, "pue", faults)
+    base = None if base_load is None else _at_least(0.0, base_load, n, "base_load", faults)
+    if p_nom is not None:
+        faults.number("p_nom", p_nom, above=0)
     faults.raise_any()
     old = known[name]
     pool = old.spec.gpus if gpus is None else int(gpus)
     loads = _loads(n, name, list(old.loads.values()) if chosen is None else chosen, None, pool, faults, old.loads)
-    new = Site(replace(old.spec, gpus=pool), {f"{name} {load.name}": load for load in loads})
+    given = {key for key, value in (("pue", pue), ("base_load", base_load)) if value is not None}
+    series = {key: span for key, span in old.spec.series.items() if key not in given}
+    series |= coverage(n, pue=overhead, base_load=base)
+    new = Site(replace(old.spec, gpus=pool, series=series), {f"{name} {load.name}": load for load in loads})
+    _warn_about_units(new, 0.0 if base is None else base, 1.0 if overhead is None else overhead, np.inf, p_nom)
     least_and_peak = derive(n, [new])
-    n.remove("Generator", [generator for generator in old.loads if generator not in new.loads])
+    gone = [generator for generator in old.loads if generator not in new.loads]
+    if gone:
+        n.remove("Generator", gone)
     for generator in new.loads:
         if generator not in old.loads:
             n.add("Generator", generator, bus=new.bus, sign=-1, carrier=JOB_CARRIER)
+    if base is not None:
+        _assign(n, "Load", new.base, "p_set", base)
+    if overhead is not None:
+        _assign(n, "Link", new.link, "efficiency", 1 / overhead)
+    if p_nom is not None:
+        labels = rows(n.links.index, new.link)
+        n.links.loc[labels, "p_nom"] = p_nom
+        n.links.loc[labels, "p_nom_min"] = p_nom * n.links.loc[labels, "p_nom_extendable"].astype(float)
+    if new.spec.idle_w:
+        n.generators.loc[rows(n.generators.index, new.idle), "p_nom"] = pool * new.spec.idle_w / W_PER_MW
     store_site(n, new)
     write_derived(n, least_and_peak)
 
@@ -237,8 +276,8 @@ def _loads(
         generator = f"{site} {job.name}"
         taken = generator in names(n.generators.index) and generator not in own
         faults.require(not taken, "job", job.name, f"another name: Generator {generator!r} exists")
-        allowed = _NAME.fullmatch(job.name) is not None and job.name not in ("IT", "import", "base", "idle")
-        faults.require(allowed, "job", job.name, "letters, digits, space and _ . + -; not IT, import, base or idle")
+        allowed = _NAME.fullmatch(job.name) is not None and job.name not in _RESERVED
+        faults.require(allowed, "job", job.name, f"letters, digits, space and _ . + -; not {', '.join(_RESERVED)}")
         faults.require(job.name not in [load.name for load in loads], "job", job.name, "each name once")
         if isinstance(job, Job):
             assert chips is not None
@@ -252,16 +291,43 @@ def _loads(
     return loads
 
 
+def _at_least(least: float, given: Values, n: pypsa.Network, where: str, faults: Faults) -> float | pd.Series:
+    """Values over the snapshots of a network, none of them below the least."""
+    value = aligned(given, n.snapshots, where, faults)
+    low = float(value.min()) if isinstance(value, pd.Series) else value
+    faults.require(not low < least, where, low, f"at least {least:g} at every snapshot")
+    return value
+
+
+def _assign(n: pypsa.Network, component: str, name: str, attribute: str, value: float | pd.Series) -> None:
+    """Put a number or a series in place of either."""
+    static, dynamic = n.c[component].static, n.c[component].dynamic
+    labels = rows(static.index, name)
+    kept = dynamic[attribute].drop(columns=labels, errors="ignore")
+    if isinstance(value, pd.Series):
+        added = pd.DataFrame(dict.fromkeys(labels, value)).rename_axis(columns=kept.columns.names)
+        kept = pd.concat([kept, added], axis=1)
+    else:
+        static.loc[labels, attribute] = value
+    dynamic[attribute] = kept
+
+
 def coverage(n: pypsa.Network, **values: float | pd.Series | None) -> dict[str, tuple[str, str, int]]:
     """First snapshot, last snapshot and number of snapshots of each value that is a series."""
     ends = (str(n.snapshots[0]), str(n.snapshots[-1]), len(n.snapshots))
     return {name: ends for name, value in values.items() if isinstance(value, pd.Series)}
 
 
-def _warn_about_units(site: Site, base: float | pd.Series, peak: float, p_nom: float | None) -> None:
+def _warn_about_units(
+    site: Site, base: float | pd.Series, overhead: float | pd.Series, peak: float, p_nom: float | None
+) -> None:
     doubt = unit_doubt(site, float(np.max(base)), peak, p_nom)
     if doubt:
         warnings.warn(f"AIDC {site.name!r}: {doubt}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
+    highest = float(np.max(overhead))
+    if highest > _HIGHEST_PUE:
+        told = f"pue of {highest:g}: for each MW of IT {highest - 1:g} MW more at the meter. Is it in per cent?"
+        warnings.warn(f"AIDC {site.name!r}: {told} Give 1.25 for 25 % more.", UnitWarning, stacklevel=3)
 
 
 def _write(

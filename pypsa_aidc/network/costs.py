@@ -18,6 +18,10 @@ _OPERATED = (
 )
 
 
+TOTAL = "total"
+"""Part of a bill that is the sum of the others."""
+
+
 def operating(n: pypsa.Network) -> pd.DataFrame:
     """Operating costs by component and carrier, with rewards for feed-in stated as costs of curtailment.
 
@@ -79,9 +83,10 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Index (site, part); `energy` (MWh, of sites at IT level, of fleets at the meter) and `payment` (USD). Relief of
-        a fleet counts negative: it is what the fleet does not draw and does not pay. Payments are NaN where the
-        network has no prices.
+        Index (site, part), the last part of each ``"total"``; `level` (``"IT"`` for the parts of a site, before the
+        PUE, ``"meter"`` for fleets and all totals), `energy` (MWh at that level), `payment` (USD, that of a total the
+        sum) and `price` (USD/MWh, payment over energy; NaN where there is none). Relief of a fleet counts negative: it
+        is what the fleet does not draw and does not pay. Payments are NaN where the network has no prices.
     """
     accounts = [
         (site.name, part, site.bus, power[site.name, part])
@@ -98,16 +103,25 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         for fleet in fleets(n)
         for part in power[fleet].columns.drop("meter")
     ]
-    table = {}
+    table: dict[tuple[str, str], dict[str, float]] = {}
+    totals: dict[str, float] = {}
     prices = n.c.buses.dynamic["marginal_price"]
     weight = n.snapshot_weightings["objective"].loc[power.index]
     for name, part, bus, drawn in accounts:
         energy = drawn * weight
         payment = energy * columns(prices, [bus])[bus].loc[power.index]
         table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False))}
+        totals[name] = totals.get(name, 0.0) + table[name, part]["payment"]
+    for name, payment in totals.items():
+        table[name, TOTAL] = {"energy": float((power[name, "meter"] * weight).sum()), "payment": payment}
+    # Parts of a site or fleet together, the total after them.
+    table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")
+    at_meter = [name in fleets(n) or part == TOTAL for name, part in table]
+    frame.insert(0, "level", np.where(at_meter, "meter", "IT"))
+    frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
-    frame.attrs["units"] = {"energy": "MWh, IT of sites", "payment": "USD"}
+    frame.attrs["units"] = {"energy": "MWh", "payment": "USD", "price": "USD/MWh"}
     return frame
 
 

@@ -19,6 +19,7 @@ from pypsa_aidc.network.frozen import is_frozen
 from pypsa_aidc.network.horizon import windows
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.infeasible import site_reasons
+from pypsa_aidc.network.result import gap_words
 from pypsa_aidc.network.site import copy_network, sites
 from pypsa_aidc.network.sizes import check_sizes
 
@@ -50,7 +51,8 @@ class Finding:
     remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.component}: {self.what}. {self.remedy}".rstrip()
+        stop = "" if self.what.endswith("?") else "."
+        return f"{self.severity}: {self.component}: {self.what}{stop} {self.remedy}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,9 @@ class Findings:
     def __repr__(self) -> str:
         counts = [sum(each.severity == kind for each in self) for kind in SEVERITIES]
         return "Findings({} errors, {} warnings, {} notes)".format(*counts)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing found"
 
     @property
     def worst(self) -> Severity | None:
@@ -116,8 +121,7 @@ def check(n: pypsa.Network) -> Findings:
     >>> n = pypsa.Network(snapshots=range(2))
     >>> _ = n.add("Bus", "grid")
     >>> _ = n.add("Load", "town", bus="gird", p_set=3.0)
-    >>> for finding in check(n):
-    ...     print(finding)
+    >>> print(check(n))
     error: Load 'town', bus: 'gird', which is not in n.buses. Correct the name, or add the bus.
     """
     found = list(_unknown_buses(n))
@@ -234,7 +238,7 @@ def _results(n: pypsa.Network) -> Iterator[Finding]:
     status = n.aidc.status
     if status and status.get("status") != "optimal":
         gap = float(str(status.get("gap", "nan")))
-        what = f"the stored solution stopped at {status.get('status')!r}, with a gap of {gap:.3%}"
+        what = f"the stored solution stopped at {status.get('status')!r}, {gap_words(gap)}"
         yield Finding("note", "results", what, "Solve longer for a smaller gap.")
     if schedule.MODE not in n.c.generators.dynamic or n.c.generators.dynamic[schedule.MODE].empty:
         return

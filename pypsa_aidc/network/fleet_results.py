@@ -212,7 +212,7 @@ def call_table(found: list[Operation]) -> pd.DataFrame:
                 {
                     "fleet": each.fleet.name,
                     "start": each.snapshots[start],
-                    "end": each.snapshots[stop - 1],
+                    "last": each.snapshots[stop - 1],
                     "duration": float(hours[start:stop].sum()),
                     "depth": depth,
                     "power": float(relief.max(initial=0.0)),
@@ -221,7 +221,7 @@ def call_table(found: list[Operation]) -> pd.DataFrame:
                     "rebound": float(each.rebound[stop:until] @ hours[stop:until]),
                 }
             )
-    names = ["fleet", "start", "end", "duration", "depth", "power", "energy", "lost", "rebound"]
+    names = ["fleet", "start", "last", "duration", "depth", "power", "energy", "lost", "rebound"]
     frame = pd.DataFrame(table, columns=names)
     units = {"duration": "h", "depth": "MW", "power": "MW", "energy": "MWh", "lost": "MWh", "rebound": "MWh"}
     frame.attrs = {

@@ -17,7 +17,7 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
 
     Renewable generators are those with a time-varying `p_max_pu` of their own; every other generator that is not a
     part of an AIDC counts as grid. The green share is 1 minus grid over the load of all AIDCs, which assumes, as the
-    paper does, that there is no other load.
+    paper does, that there is no other load: where there is, it means nothing.
 
     Parameters
     ----------
@@ -41,6 +41,7 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
     weight = n.snapshot_weightings["objective"].loc[power.index]
     generated = n.c.generators.dynamic["p"].loc[power.index]
     own = [part for site in accessor.sites.values() for part in (*site.loads, site.idle)]
+    own += [part for fleet in accessor.fleets.values() for part in fleet.parts]
     renewable = n.c.generators.dynamic["p_max_pu"].columns.difference(own)
     grid = generated.columns.difference([*own, *renewable])
     available = n.c.generators.dynamic["p_max_pu"][renewable].loc[power.index] * n.generators.loc[renewable, "p_nom"]

@@ -80,7 +80,7 @@ class Result:
     def __repr__(self) -> str:
         checked = "not audited" if self.audit is None else repr(self.audit)
         return (
-            f"Result({self.status}: objective {self.objective:.6g} USD, gap {self.gap:.3%}, {self.edges} edges "
+            f"Result({self.status}: objective {self.objective:.6g} USD, {gap_words(self.gap)}, {self.edges} edges "
             f"(of {self.edges_before_pruning}), prices from {self.prices}, {checked})"
         )
 
@@ -109,7 +109,12 @@ class Result:
 
         sizes = {"edges": self.edges, "before pruning": self.edges_before_pruning}
         seconds = {"build": self.build_seconds, "solve": self.solve_seconds}
-        return solve_plots.outcome(self.objective, self.bound, sizes, seconds, f"{self.status}, gap {self.gap:.3%}")
+        return solve_plots.outcome(self.objective, self.bound, sizes, seconds, f"{self.status}, {gap_words(self.gap)}")
+
+
+def gap_words(gap: float) -> str:
+    """A relative gap for people; a solver that was stopped early may not have a bound yet."""
+    return f"gap {gap:.3%}" if np.isfinite(gap) else "no bound yet"
 
 
 def clear_results(n: pypsa.Network) -> None:

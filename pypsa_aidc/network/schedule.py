@@ -108,15 +108,19 @@ def series_of(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> tuple[
     return mode, gpus, load.rules.progress + np.cumsum(gained)
 
 
-def steps_from(mode: Floats, progress: Floats, load: TrainingLoad) -> tuple[Step, ...]:
-    """Turn series over slots back into steps: an edge starts after a wait or an edge and ends with progress."""
+def steps_from(mode: Floats, progress: Floats, load: TrainingLoad, slots: Slots) -> tuple[Step, ...]:
+    """Turn series over slots back into steps: an edge starts after a wait or an edge and ends with progress.
+
+    Before its arrival a job does not wait: it is not there.
+    """
+    arrival = slots.ceil(load.rules.arrival)
     steps: list[Step] = []
     start: int | None = None
     done = float(load.rules.progress)
     waited = False
     for slot in range(len(mode)):
         if mode[slot] < 0:
-            waited = True
+            waited = slot >= arrival
             continue
         start = slot if start is None else start
         if progress[slot] > done + 1e-9:
@@ -153,9 +157,8 @@ def read(n: pypsa.Network) -> tuple[dict[str, Site], dict[str, list[tuple[Window
         for generator, load in site.loads.items():
             for window in windows(n, chosen):
                 labels = chosen[window.positions]
-                steps = steps_from(
-                    mode.loc[labels, generator].to_numpy(), progress.loc[labels, generator].to_numpy(), load
-                )
+                modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
+                steps = steps_from(modes, done, load, window.slots)
                 result[generator].append((window, steps))
     _refuse_stale(n, found, result, chosen)
     return found, result

@@ -1,8 +1,9 @@
-"""What one more GPU, one more MW of connection, and the permission to wait are worth at each site."""
+"""What one more GPU, MW of connection or hour, and the permission to wait are worth at each site."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +13,15 @@ import pypsa
 from pypsa_aidc.errors import Faults, InfeasibleError
 from pypsa_aidc.network.addition import update
 from pypsa_aidc.network.fleet_spec import Fleet, fleets
+from pypsa_aidc.network.horizon import windows
 from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.site import Site, copy_network, sites
 from pypsa_aidc.network.solve import optimize
 from pypsa_aidc.progress import track
+
+_GAP = 1e-6
+_ROUNDING = 1e-8
+"""Share of the objective within which two solves of the same problem may differ."""
 
 Change = Callable[[pypsa.Network], None]
 
@@ -26,10 +32,11 @@ def values(
     *,
     gpus: int = 1,
     p_nom: float = 1.0,
-    only: Sequence[str] = ("gpus", "p_nom", "waiting", "relief"),
+    deadline: float = 1.0,
+    only: Sequence[str] = ("gpus", "p_nom", "deadline", "waiting", "relief"),
     **options: Any,
 ) -> pd.DataFrame:
-    """Value of more GPUs, of a larger connection, of waiting and of relief, each by solving again with or without it.
+    """Value of more GPUs, connection and time, of waiting and of relief, each by solving again with or without it.
 
     Discrete decisions have no marginal value: the first extra GPU is often worth nothing and a whole server much. So
     a step is taken and the optimum compared. The network itself is not changed.
@@ -44,18 +51,21 @@ def values(
         Step of the pool. Modes too large for the present pool were left out by `add` and do not come back.
     p_nom
         Step of the connection in MW.
+    deadline
+        Step of the deadlines in hours, for all jobs of a site, but not beyond the horizon.
     only
-        Which of ``"gpus"``, ``"p_nom"`` and ``"waiting"`` to compute for each site, and whether ``"relief"`` for each
-        fleet that has terms.
+        Which of ``"gpus"``, ``"p_nom"``, ``"deadline"`` and ``"waiting"`` to compute for each site (one without a
+        deadline before the end of the horizon has no row for it), and whether ``"relief"`` for each fleet that has
+        terms.
     options
-        Passed to `optimize`; a tight ``mip_rel_gap`` makes small values meaningful.
+        Passed to `optimize`; ``mip_rel_gap`` is 1e-6 where nothing else is said, since small values drown in a gap.
 
     Returns
     -------
     pandas.DataFrame
         Index (site, what); `step`, `unit`, `value` (USD over the horizon: what the objective falls by with the step,
         or rises by without waiting or relief; infinite if there is no solution without it), `uncertainty` (USD, the
-        sum of the two gaps).
+        sum of the two gaps) and `significant`, whether the value is larger than that and than a solver's rounding.
 
     Raises
     ------
@@ -67,9 +77,12 @@ def values(
     faults = Faults("aidc.values")
     faults.number("gpus", gpus, at_least=1, integer=True)
     faults.number("p_nom", p_nom, above=0)
+    faults.number("deadline", deadline, above=0)
+    horizon = min(window.slots.total for window in windows(n, snapshots))
     of_sites: dict[str, tuple[float, str, Callable[[Site], Change]]] = {
         "gpus": (gpus, "GPUs", lambda site: partial(_more_gpus, site=site, step=gpus)),
         "p_nom": (p_nom, "MW", lambda site: partial(_larger_connection, site=site, step=p_nom)),
+        "deadline": (deadline, "h", lambda site: partial(_later, site=site, step=deadline, horizon=horizon)),
         "waiting": (1, "", lambda site: partial(_no_waiting, site=site)),
     }
     for word in only:
@@ -77,7 +90,8 @@ def values(
     faults.raise_any()
     questions: list[tuple[str, str, float, str, Change]] = []
     for site in sites(n).values():
-        for word in (word for word in only if word in of_sites):
+        dated = any(load.deadline is not None and load.deadline < horizon for load in site.loads.values())
+        for word in (word for word in only if word in of_sites and (dated or word != "deadline")):
             step, unit, change_of = of_sites[word]
             questions.append((site.name, word, step, unit, change_of(site)))
     if "relief" in only:
@@ -86,7 +100,7 @@ def values(
     faults.require(bool(questions), "n", "no site or fleet", f"at least one with {' or '.join(only)}")
     faults.raise_any()
     present = _solve(n, snapshots, options)
-    table = {}
+    table: dict[tuple[str, str], dict[str, object]] = {}
     for name, word, step, unit, change in track(questions, "values, one solve each"):
         other = copy_network(n)
         change(other)
@@ -97,6 +111,8 @@ def values(
         except InfeasibleError:
             value, uncertainty = float("inf"), 0.0
         table[name, word] = {"step": step, "unit": unit, "value": value, "uncertainty": uncertainty}
+        rounding = _ROUNDING * max(1.0, abs(present[0]))
+        table[name, word]["significant"] = bool(abs(value) > max(uncertainty, rounding))
     frame = pd.DataFrame.from_dict(table, orient="index")
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "what"])
     frame.attrs["units"] = {"value": "USD", "uncertainty": "USD"}
@@ -105,8 +121,15 @@ def values(
 
 def _solve(n: pypsa.Network, snapshots: pd.Index | None, options: dict[str, Any]) -> tuple[float, float]:
     copy = copy_network(n)
-    result = optimize(copy, snapshots, **{"prices": False, **options})
+    result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
     return result.objective, abs(result.objective - result.bound)
+
+
+def tight(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of `optimize` with a gap small enough for differences, where none is given and HiGHS solves."""
+    solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
+    given = "mip_rel_gap" in {**options, **(options.get("solver_options") or {})}
+    return options if given or solver != "highs" else {**options, "mip_rel_gap": _GAP}
 
 
 def _more_gpus(n: pypsa.Network, site: Site, step: int) -> None:
@@ -116,6 +139,14 @@ def _more_gpus(n: pypsa.Network, site: Site, step: int) -> None:
 def _larger_connection(n: pypsa.Network, site: Site, step: float) -> None:
     labels = rows(n.links.index, site.link)
     n.links.loc[labels, ["p_nom", "p_nom_min"]] += step
+
+
+def _later(n: pypsa.Network, site: Site, step: float, horizon: float) -> None:
+    loads = [
+        load if load.deadline is None else replace(load, deadline=min(load.deadline + step, horizon))
+        for load in site.loads.values()
+    ]
+    update(n, site.name, jobs=loads)
 
 
 def _no_relief(n: pypsa.Network, fleet: Fleet) -> None:

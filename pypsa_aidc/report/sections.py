@@ -265,7 +265,7 @@ def _grid_prices(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
 def _payments(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
     """Bill by part, with the price it paid, the mean price at its bus, and what its timing is worth."""
     chosen = accessor.power().index
-    bill = pd.DataFrame(accessor.bill().loc[list(accessor.sites)])
+    bill = accessor.bill()[["energy", "payment"]].drop("total", level="part").loc[list(accessor.sites)]
     weight = n.snapshot_weightings["objective"].loc[chosen]
     buses = {site.name: site.bus for site in accessor.sites.values()}
     price = columns(n.c.buses.dynamic["marginal_price"], list(buses.values())).loc[chosen]

@@ -83,6 +83,9 @@ class Job:
             faults.number("deadline", self.deadline, above=0)
         faults.number("chi_f", self.chi_f, above=0, remedy="72 without, 96 with full recomputation.")
         faults.require(self.flops in ("architecture", "eq5"), "flops", self.flops, "'architecture' or 'eq5'")
+        if not len(faults):
+            remedy = "Tokens of the whole run: 15e12, not 15."
+            faults.number("tokens", self.tokens, at_least=self.batch * self.sequence, remedy=remedy)
         faults.raise_any()
         settle(self, whole=("batch", "sequence"), real=("tokens", "tranche_ratio", "deadline", "chi_f"))
 

@@ -176,7 +176,10 @@ class TrainingLoad:
             return _of_size(self.name, self.modes if self.baseline is None else (*self.modes, self.baseline), size)
         faults = Faults(f"TrainingLoad {self.name!r}")
         if self.baseline is None:
-            faults.add("baseline", None, "the mode of fixed training", "Give TrainingLoad.of(..., baseline=(p, q, d)).")
+            remedy = (
+                "Give TrainingLoad.of(..., baseline=(p, q, d)); in a YAML file, the key baseline: [p, q, d] of the job."
+            )
+            faults.add("baseline", None, "the mode of fixed training", remedy)
         faults.raise_any()
         assert self.baseline is not None
         return self.baseline

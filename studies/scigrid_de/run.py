@@ -250,7 +250,7 @@ def _use(n: pypsa.Network, site: str) -> dict[str, float]:
         "peak (MW)": summary["peak"],
         "waiting (job-hours)": summary["waiting_hours"],
         "modes used": summary["modes_used"],
-        "payment (USD)": n.aidc.bill().loc[site, "payment"].sum(),
+        "payment (USD)": n.aidc.bill().loc[(site, "total"), "payment"],
     }
 
 

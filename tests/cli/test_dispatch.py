@@ -9,6 +9,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
+from pypsa_aidc.network import SCENARIOS
 from tests.cli.running import Runner
 from tests.conftest import ROOT
 from tests.network.tiny import grid, job, site
@@ -41,10 +42,77 @@ def test_bundled_campus_with_the_paper_beside_it(tmp_path: Path) -> None:
 def test_a_network_of_the_user(tmp_path: Path, run: Runner) -> None:
     n = site(grid(), jobs=[job("A"), job("B", 2.0, 2)], gpus=12)
     n.export_to_netcdf(tmp_path / "mine.nc")
-    done = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S1", "-s", "S4")
+    done = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S1", "-s", "S4", "--json")
     assert done.code == 0, done.err
-    assert "paper" not in done.out
-    assert "S4" in done.out
+    rows = {row["scenario"]: row for row in done.data["tables"]["scenarios"]}
+    # 1 MW base and 4 MW of the fast mode, or 2 + 2 MW side by side, at a PUE of 1.25; no other load, so green is told.
+    assert done.data["units"]["peak_mw"] == "MW"
+    assert rows["S1"]["peak_mw"] == pytest.approx(6.25)
+    assert {"green", "non_renewable"} <= rows["S4"].keys()
+    assert not {"battery", "peak_kw", "cost_paper"} & rows["S4"].keys()
+    for name in ("S1", "S4"):
+        assert str(tmp_path / "out" / f"{name}.nc") in done.data["written"]
+    solved = aidc.load(tmp_path / "out" / "S4.nc")
+    assert solved.aidc.status["objective"] == pytest.approx(done.data["solves"][1]["objective"])
+    assert not solved.aidc.schedule().empty
+
+
+def test_from_the_solved_file_to_frozen_and_report(tmp_path: Path, run: Runner) -> None:
+    site(grid(), jobs=[job("A")]).export_to_netcdf(tmp_path / "mine.nc")
+    assert run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S4").code == 0
+    assert run("freeze", tmp_path / "out" / "S4.nc", "--out", tmp_path / "frozen.nc").code == 0
+    assert run("report", tmp_path / "out" / "S4.nc", "--out", tmp_path / "report.html").code == 0
+    assert aidc.load(tmp_path / "frozen.nc").generators_t.p_set["dc A"].sum() > 0
+
+
+def with_battery() -> pypsa.Network:
+    n = site(grid(6, [1.0, 1.0, 9.0, 9.0, 5.0, 5.0]), jobs=[job("A", 2.0, 2)])
+    n.add("Carrier", "battery")
+    n.add("StorageUnit", "own battery", bus="grid", carrier="battery", p_nom=1.0, max_hours=2)
+    n.add("Load", "town", bus="grid", carrier="AC", p_set=2.0)
+    return n
+
+
+def test_storage_of_an_own_network_stays_unless_it_is_named(tmp_path: Path, run: Runner) -> None:
+    with_battery().export_to_netcdf(tmp_path / "mine.nc")
+    plain = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "--json").data
+    rows = {row["scenario"]: row for row in plain["tables"]["scenarios"]}
+    assert list(rows) == ["S1", "S2", "S3", "S4"]
+    assert "green" not in rows["S1"]
+    assert any("own battery" in note and "--storage" in note for note in plain["notes"])
+    common = ("dispatch", tmp_path / "mine.nc", "--storage", "own battery", "--out", tmp_path / "out", "--json")
+    named = {row["scenario"]: row for row in run(*common).data["tables"]["scenarios"]}
+    assert list(named) == ["S1", "S2", "S3", "S4", "S5", "S6"]
+    # 1 MW for two hours, bought at 1 and given back at 9 USD/MWh.
+    assert named["S1"]["cost"] - named["S5"]["cost"] == pytest.approx(2 * (9 - 1))
+    for bare, with_storage in (("S1", "S5"), ("S4", "S6")):
+        assert rows[bare]["cost"] == pytest.approx(named[with_storage]["cost"])
+
+
+def test_a_scenario_with_storage_needs_one(tmp_path: Path, run: Runner) -> None:
+    with_battery().export_to_netcdf(tmp_path / "mine.nc")
+    done = run("dispatch", tmp_path / "mine.nc", "-s", "S6", "--out", tmp_path / "out")
+    assert done.code == 2
+    assert "--storage" in done.err
+    assert "own battery" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_table_fits_a_terminal(tmp_path: Path, run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = with_battery()
+    n.generators_t.marginal_cost *= 1e5
+    n.export_to_netcdf(tmp_path / "mine.nc")
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run("dispatch", tmp_path / "mine.nc", "-s", "S1", "-s", "S4", "--out", tmp_path / "out")
+    assert "…" not in done.out
+    assert "optimal" in done.out
+    table = pd.read_csv(tmp_path / "out" / "table.csv", index_col="scenario")
+    assert f"{table.loc['S1', 'cost']:,.0f}" in done.out
+
+
+def test_help_tells_the_scenarios(run: Runner) -> None:
+    told = run("dispatch", "--help").out
+    assert all(f"{name}  " in told for name in SCENARIOS)
 
 
 def test_infeasible_scenarios_are_told_beside_the_others(tmp_path: Path, run: Runner) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from tests.conftest import ROOT
-from tests.network.tiny import QUIET, grid, job, two_sites
+from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 LEAN = aidc.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=0.03)
 WIDE = aidc.Mode((1, 8, 8), gpus=64, flops_per_s=1.8e15, it_power=0.06)
@@ -190,3 +190,15 @@ def test_findings_print_filter_and_compare() -> None:
     assert set(findings.of("note").to_frame()["severity"]) == {"note"}
     assert repr(findings) == f"Findings({len(findings.of('error'))} errors, 0 warnings, 1 notes)"
     assert aidc.check(n) == findings
+
+
+def test_findings_print_as_a_list_and_stop_once() -> None:
+    n = grid()
+    assert str(aidc.check(n)) == "nothing found"
+    with pytest.warns(aidc.UnitWarning):
+        site(n, base_load=375.0, p_nom=1.4)
+    found = aidc.check(n)
+    assert str(found).splitlines() == [str(each) for each in found]
+    assert "is it in kW? " in str(found)
+    assert "?." not in str(found)
+    assert repr(found).startswith("Findings(")

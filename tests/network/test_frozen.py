@@ -136,7 +136,7 @@ def test_mode_changes_cost_nothing_in_plain_pypsa(tmp_path: Path) -> None:
     aidc.export(n, tmp_path / "frozen.nc")
     plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
     steps = n.aidc.schedule().sort_values("start")
-    joined = steps["start"].iloc[1:].to_numpy() - steps["end"].iloc[:-1].to_numpy() == np.timedelta64(1, "h")
+    joined = steps["start"].iloc[1:].to_numpy() - steps["last"].iloc[:-1].to_numpy() == np.timedelta64(1, "h")
     changes = int((joined & (steps["data"].diff().iloc[1:].to_numpy() != 0)).sum())
     assert changes > 0
     assert plain.objective == pytest.approx(n.objective - 0.05 * changes, rel=1e-9)

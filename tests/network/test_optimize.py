@@ -145,7 +145,7 @@ def test_part_of_the_snapshots() -> None:
     aidc.optimize(n, n.snapshots[2:9], **QUIET)
     schedule = n.aidc.schedule()
     assert schedule["start"].min() >= n.snapshots[2]
-    assert schedule["end"].max() <= n.snapshots[8]
+    assert schedule["last"].max() <= n.snapshots[8]
     assert schedule["segments"].sum() == 4
     assert len(n.aidc.power()) == 7
 
@@ -221,3 +221,15 @@ def test_scenarios_need_a_baseline() -> None:
         scenario_network(site(grid()), "S7")
     with pytest.raises(aidc.InputError, match="tank"):
         scenario_network(site(grid()), "S1", ["tank"])
+
+
+def test_a_job_does_not_wait_before_its_arrival() -> None:
+    """Its first start pays for no restart unless it waits after the arrival; read back, it once did."""
+    prompt = site(grid(6, [1.0, 1.0, 2.0, 3.0, 9.0, 9.0]), jobs=[job("A", 2.0, 2, arrival=2, restart_energy=1.0)])
+    aidc.optimize(prompt, **QUIET)
+    assert prompt.aidc.schedule()["restart"].tolist() == [False, False]
+    assert prompt.aidc.power()["dc", "A"].tolist() == pytest.approx([0, 0, 2, 2, 0, 0])
+    waiting = site(grid(6, [1.0, 1.0, 9.0, 9.0, 2.0, 2.0]), jobs=[job("A", 2.0, 2, arrival=2, restart_energy=1.0)])
+    aidc.optimize(waiting, **QUIET)
+    assert waiting.aidc.schedule()["restart"].tolist() == [True, False]
+    assert waiting.aidc.power()["dc", "A"].tolist() == pytest.approx([0, 0, 0, 0, 3, 2])

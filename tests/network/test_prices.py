@@ -99,7 +99,13 @@ def test_bill_adds_up_to_what_the_meter_pays(solved: pypsa.Network) -> None:
     power, price = solved.aidc.power(), solved.buses_t.marginal_price
     for name, bus in (("one", "grid"), ("two", "far")):
         paid = (power[name, "meter"] * price[bus]).sum()
-        assert solved.aidc.bill().loc[name, "payment"].sum() == pytest.approx(paid)
+        bill = solved.aidc.bill().loc[name]
+        assert bill.loc["total", "payment"] == pytest.approx(paid)
+        assert bill.drop("total")["payment"].sum() == pytest.approx(paid)
+        assert bill["level"].tolist() == ["IT"] * (len(bill) - 1) + ["meter"]
+        # A base load of 1 MW all day pays the mean price, 1.25 MWh at the meter for each of its own.
+        assert bill.loc["base", "price"] == pytest.approx(1.25 * price[bus].mean())
+        assert bill.loc["total", "energy"] == pytest.approx(1.25 * bill.drop("total")["energy"].sum())
 
 
 def test_weightings_do_not_distort_prices() -> None:

@@ -269,7 +269,7 @@ def test_mode_changes_are_paid_for() -> None:
 
     def changes(n: pypsa.Network) -> int:
         steps = n.aidc.schedule()
-        same_run = steps["start"].iloc[1:].to_numpy() == (steps["end"].iloc[:-1] + pd.Timedelta("1h")).to_numpy()
+        same_run = steps["start"].iloc[1:].to_numpy() == (steps["last"].iloc[:-1] + pd.Timedelta("1h")).to_numpy()
         return int((same_run & (steps["gpus"].diff().iloc[1:] != 0).to_numpy()).sum())
 
     assert dear.objective >= cheap.objective

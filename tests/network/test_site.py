@@ -9,7 +9,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network.spec import COLUMN
-from tests.network.tiny import FAST, SLOW, grid, job, site, two_sites
+from tests.network.tiny import FAST, QUIET, SLOW, grid, job, site, two_sites
 
 
 def unchanged(n: pypsa.Network, before: pypsa.Network) -> bool:
@@ -148,7 +148,7 @@ class TestNamesAndCounts:
 
     @pytest.mark.parametrize("name", ["IT", "import", "base", "idle"])
     def test_reserved_job_names(self, name: str) -> None:
-        with pytest.raises(aidc.InputError, match="not IT, import, base or idle"):
+        with pytest.raises(aidc.InputError, match="not IT, import, base, idle, meter, total"):
             site(grid(), jobs=[job(name)])
 
     def test_everything_wrong_is_said_at_once(self) -> None:
@@ -245,3 +245,66 @@ class TestSpecification:
         n.remove("Load", "dc base")
         with pytest.raises(aidc.SpecError, match="dc base"):
             aidc.sites(n)
+
+
+def test_a_pue_in_per_cent_is_doubted() -> None:
+    with pytest.warns(aidc.UnitWarning, match="pue of 125.*Give 1.25"):
+        site(grid(p_nom=1000.0), pue=125.0)
+
+
+def test_tokens_in_trillions_are_refused() -> None:
+    with pytest.raises(aidc.InputError, match=r"at least 2.09715e\+06.*15e12, not 15"):
+        aidc.Job("A", aidc.Transformer.preset("LLaMA-13B"), 15, 1024, 2048, 0.05)
+
+
+def test_without_an_aidc_it_is_said() -> None:
+    n = grid()
+    n.optimize(output_flag=False)
+    for call in (n.aidc.summary, n.aidc.power, n.aidc.schedule, n.aidc.bill):
+        with pytest.raises(aidc.NotSolvedError, match="no AIDC in this network"):
+            call()
+
+
+def test_power_has_no_negative_zeros() -> None:
+    n = site(grid())
+    aidc.optimize(n, **QUIET)
+    n.generators_t.p.loc[:, "dc A"] = n.generators_t.p["dc A"].where(n.generators_t.p["dc A"] > 0, -1e-12)
+    power = n.aidc.power()["dc", "A"]
+    assert (power == 0).any()
+    assert not np.signbit(power).any()
+
+
+def test_update_is_as_if_added_so(tmp_path: Path) -> None:
+    """Number for series, series for number, and back: as a site that was added with the last of them."""
+    hours = np.linspace(1.1, 1.5, 8)
+    n = site(grid(), pue=hours, base_load=1.0, p_nom=9.0)
+    aidc.update(n, "dc", pue=1.3, base_load=hours, p_nom=8.0)
+    wanted = site(grid(), pue=1.3, base_load=hours, p_nom=8.0)
+    assert aidc.sites(n) == aidc.sites(wanted)
+    for other in (n, wanted):
+        aidc.optimize(other, **QUIET)
+    pd.testing.assert_frame_equal(n.aidc.power(), wanted.aidc.power(), check_freq=False)
+    assert n.objective == pytest.approx(wanted.objective)
+    aidc.update(n, "dc", pue=hours, base_load=1.0)
+    assert n.links_t.efficiency["dc import"].tolist() == pytest.approx(1 / hours)
+    assert n.get_switchable_as_dense("Load", "p_set")["dc base"].eq(1.0).all()
+    assert aidc.load(aidc.export(n, tmp_path / "n.nc", frozen=False)).aidc.sites == n.aidc.sites
+
+
+def test_update_refuses_all_at_once_and_changes_nothing() -> None:
+    n = site(grid(), p_nom=9.0)
+    with pytest.raises(aidc.InputError) as caught:
+        aidc.update(n, "dc", pue=0.9, base_load=[1.0], p_nom=-1.0)
+    assert [fault.where for fault in caught.value.faults] == ["pue", "base_load", "p_nom"]
+    assert n.links.at["dc import", "p_nom"] == 9.0
+    with pytest.warns(aidc.UnitWarning, match="base_load of 375 MW"):
+        aidc.update(n, "dc", base_load=375.0, p_nom=1.4)
+
+
+def test_idle_gpus_follow_the_pool() -> None:
+    """Of twelve GPUs at 0.25 MW none is busy at first: 3 MW, where the eight before could draw 2."""
+    gpu = aidc.GPU("X", {"bf16": 1e15}, memory=80e9, train_w=0.5e6, idle_w=0.25e6)
+    n = site(grid(), gpu=gpu, draw_idle=True, p_nom=20.0)
+    aidc.update(n, "dc", gpus=12)
+    aidc.optimize(n, **QUIET)
+    assert n.aidc.power()["dc", "idle"].max() == pytest.approx(3.0)

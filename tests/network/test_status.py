@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
 import pytest
 
 import pypsa_aidc as aidc
+from pypsa_aidc.network import infeasible
 from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 
@@ -36,6 +38,13 @@ class TestTimeLimit:
         assert result.gap == pytest.approx((result.objective - result.bound) / abs(result.objective))
         assert n.aidc.status["status"] == "time_limit"
         assert "time_limit" in repr(result)
+
+
+def test_a_solve_without_bound_says_so() -> None:
+    n = site(grid())
+    result = replace(aidc.optimize(n, **QUIET), status="time_limit", bound=-np.inf, gap=np.inf)
+    assert "no bound yet" in repr(result)
+    assert "inf" not in repr(result)
 
 
 class TestInfeasible:
@@ -69,6 +78,34 @@ class TestInfeasible:
     def test_too_small_a_connection(self) -> None:
         with pytest.raises(aidc.InfeasibleError, match="at least 3.75 MW, of which the base load alone takes 1.25 MW"):
             aidc.optimize(site(grid(), p_nom=3.0), **QUIET)
+
+    def test_what_was_only_found_is_not_told_as_the_least(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Three 4-GPU jobs of 2 h in 6 h: one after the other 2 MW of IT do, side by side 6 MW."""
+        n = site(grid(6), jobs=[job(name, 2.0, 2) for name in "ABC"], gpus=16, p_nom=5.0)
+        found = infeasible._Need(proven=3.75, found=8.75)
+        monkeypatch.setattr(infeasible, "_least_connection", lambda *_, **__: found)
+        text = aidc.explain(n)
+        assert "connection of 5 MW may be too small" in text
+        assert "takes at least 3.75 MW" in text
+        assert "A connection of 8.75 MW is enough; what lies between is open" in text
+        assert infeasible.site_reasons(n) == {}
+        assert not [each for each in aidc.check(n) if each.severity == "error"]
+        monkeypatch.undo()
+        assert "too small" not in aidc.explain(n)
+
+    def test_a_search_that_finds_nothing_leaves_it_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(infeasible, "_SEARCH_SECONDS", 0.0)
+        text = aidc.explain(site(grid(), jobs=[job("A"), job("B")]))
+        assert "open" in text
+        assert "inf" not in text
+
+    def test_idle_gpus_count_for_the_least_connection(self) -> None:
+        """Half of eight GPUs idle at 0.25 MW each, 2 MW of the slow mode, 1 MW base: 4 MW of IT, 5 MW at the meter."""
+        gpu = aidc.GPU("X", {"bf16": 1e15}, memory=80e9, train_w=0.5e6, idle_w=0.25e6)
+        n = site(grid(), p_nom=4.9, gpu=gpu, draw_idle=True)
+        assert "takes at least 5 MW" in aidc.explain(n)
+        n.links.loc["dc import", "p_nom"] = 5.0
+        assert "too small" not in aidc.explain(n)
 
     def test_kilowatts_as_megawatts(self) -> None:
         with pytest.warns(aidc.UnitWarning):

@@ -85,7 +85,7 @@ class TestGantt:
         # Hours since the first snapshot; matplotlib counts days.
         first = plot.slot_edges(snapshots)[0]
         starts = (steps["start"] - snapshots[0]) / pd.Timedelta(hours=1)
-        ends = (steps["end"] - snapshots[0]) / pd.Timedelta(hours=1) + 1
+        ends = (steps["last"] - snapshots[0]) / pd.Timedelta(hours=1) + 1
         assert sorted(round(24 * (left - first), 6) for left, _, _ in bars) == sorted(starts)
         assert sorted(round(24 * (right - first), 6) for _, right, _ in bars) == sorted(ends)
         heights = np.array([height for _, _, height in bars])
@@ -99,7 +99,7 @@ class TestGantt:
                 "site": "dc",
                 "job": "A",
                 "start": [0, 1, 4],
-                "end": [0, 2, 5],
+                "last": [0, 2, 5],
                 "pipeline": 2,
                 "tensor": 4,
                 "data": [8, 8, 8],
