@@ -169,15 +169,8 @@ def open_network(path: Path, verb: str) -> pypsa.Network:
     InputError
         No such file, no network in it, or a network without AIDC; `verb` says who asked.
     """
+    n = load(path)
     faults = Faults(verb)
-    faults.require(path.is_file(), "network", str(path), "an existing netCDF file")
-    faults.raise_any()
-    try:
-        n = pypsa.Network(path)
-    except Exception as error:
-        faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
-        faults.raise_any()
-        raise
     faults.require(bool(n.aidc.sites), "network", str(path), "at least one AIDC", "Add one with aidc.add and save it.")
     faults.raise_any()
     return n

@@ -17,6 +17,7 @@ from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.headroom import headroom
+from pypsa_aidc.network import load
 
 _COLUMNS = {
     "headroom": "MW",
@@ -52,7 +53,7 @@ def headroom_verb(
     """Print the largest AIDC at each bus with what limits it; write headroom.csv, headroom.nc and a map."""
     quiet_libraries()
     reply = Reply(as_json, quiet, width=None)
-    opened = _open(network)
+    opened = load(network)
     if dry_run:
         _require_buses(opened, bus or [])
         reply.rehearsed(
@@ -91,17 +92,6 @@ def headroom_verb(
     for path in written:
         reply.show(f"wrote {path}", highlight=False)
     reply.answer({"network": network}, {"headroom": ranked}, notes, written)
-
-
-def _open(path: Path) -> pypsa.Network:
-    faults = Faults("pypsa-aidc headroom")
-    faults.require(path.is_file(), "network", str(path), "an existing netCDF file")
-    faults.raise_any()
-    try:
-        return pypsa.Network(path)
-    except Exception as error:
-        faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
-        raise InputError(faults.subject, tuple(faults)) from error
 
 
 def _require_buses(n: pypsa.Network, buses: list[str]) -> None:
