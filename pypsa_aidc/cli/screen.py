@@ -199,9 +199,9 @@ def _tell(tidy: Demand, reply: Reply, notes: list[str], assumed: list[str]) -> N
             text += f" (assumed; {' and '.join(assumed)} say otherwise)"
             notes.append(text)
         reply.line(text)
-    counts = tidy.audit.groupby(["rule", "action"], sort=False).size()
-    for (rule, action), hours in counts.items():
-        reply.line(f"cleaned: {hours} h {rule}, {action}")
+    counts = tidy.audit.groupby(["rule", "action"], sort=False).size().reset_index(name="hours")
+    for row in counts.to_dict("records"):
+        reply.line(f"cleaned: {row['hours']} h {row['rule']}, {row['action']}")
 
 
 def bundled() -> Path:
