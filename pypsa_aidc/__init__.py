@@ -67,6 +67,7 @@ from pypsa_aidc.network import (
     values,
 )
 from pypsa_aidc.network import list_sites as list  # noqa: A004 - read as aidc.list(n)
+from pypsa_aidc.progress import progress
 from pypsa_aidc.report import report
 from pypsa_aidc.training import (
     GPU,
@@ -149,6 +150,7 @@ __all__ = [
     "optimize",
     "prices",
     "profiles",
+    "progress",
     "read_demand",
     "read_profile",
     "record",

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 
 PACKAGE = ROOT / "pypsa_aidc"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-LAYERS = {"errors": 0, "plain": 0, "units": 0, "network": 2, "headroom": 3, "report": 4, "cli": 5}
+LAYERS = {"errors": 0, "plain": 0, "progress": 0, "units": 0, "network": 2, "headroom": 3, "report": 4, "cli": 5}
 LAYERS |= dict.fromkeys(("training", "fleet", "plot", "fleet_plots", "solve_plots"), 1)
 
 

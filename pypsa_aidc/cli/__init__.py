@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, report, screen, surface
+from pypsa_aidc.cli.reply import with_progress
 from pypsa_aidc.cli.verb import Verb, configurable
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
@@ -35,7 +36,7 @@ for verb in (
     screen.screen_verb,
     headroom.headroom_verb,
 ):
-    app.command(verb.__name__.removesuffix("_verb"), cls=Verb)(configurable(verb))
+    app.command(verb.__name__.removesuffix("_verb"), cls=Verb)(configurable(with_progress(verb)))
 
 
 def main() -> None:

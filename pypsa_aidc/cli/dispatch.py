@@ -19,6 +19,7 @@ from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 from pypsa_aidc.network import SCENARIOS, Result, describe, indicators, load, optimize, scenario_network, uses_storage
+from pypsa_aidc.progress import track, waiting
 
 BUNDLED = "green_campus"
 _COLUMNS = {
@@ -88,11 +89,11 @@ def dispatch(
         return
     _make_folder(out)
     runs = []
-    for name, prepared in every.items():
+    for name, prepared in track(every.items(), "scenarios"):
         if isinstance(prepared, Run):
             runs.append(prepared)
             continue
-        with reply.waiting(f"{name}: {describe(name)} ..."), silenced_stdout():
+        with waiting(f"{name}: {describe(name)}"), silenced_stdout():
             runs.append(_run(prepared, name, storages, gap, time_limit))
     frame = _frame(runs, _paper() if network is None else None)
     reply.show(_table(frame, runs))

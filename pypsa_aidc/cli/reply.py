@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pypsa_aidc.errors import UnitWarning
+from pypsa_aidc.progress import progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -62,10 +64,6 @@ class Reply:
     def line(self, text: str) -> None:
         """Print a line for people."""
         self.show(text, highlight=False, markup=False, soft_wrap=True)
-
-    def waiting(self, text: str) -> AbstractContextManager[object]:
-        """Say on a terminal what is being waited for; never on stdout."""
-        return nullcontext() if self.quiet else Console(stderr=True).status(text)
 
     def table(self, frame: pd.DataFrame, title: str = "") -> None:
         """Print a table for people."""
@@ -112,6 +110,20 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     plain = frame.reset_index() if named else frame
     rows = json.loads(plain.to_json(orient="records", double_precision=15, date_format="iso"))
     return list(rows)
+
+
+def with_progress(verb: Callable[..., None]) -> Callable[..., None]:
+    """Let a verb show on a terminal how far it has come, unless it is asked for JSON or for nothing."""
+
+    @wraps(verb)
+    def shown(*args: Any, **options: Any) -> None:
+        if options.get("as_json") or options.get("quiet"):
+            verb(*args, **options)
+            return
+        with progress():
+            verb(*args, **options)
+
+    return shown
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def report_verb(
         reply.rehearsed({"network": network}, f"a report on {', '.join(n.aidc.sites)}", out)
         return
     storages = exclusive or []
-    worth = _worth(n, storages, gap, time_limit, reply) if values else None
+    worth = _worth(n, storages, gap, time_limit) if values else None
     report(
         n,
         out,
@@ -87,7 +87,7 @@ def report_verb(
     reply.answer({"network": network, "status": n.aidc.status}, given_tables, written=[out])
 
 
-def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float, reply: Reply) -> pd.DataFrame:
+def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:
     options: dict[str, Any] = {"mip_rel_gap": gap, "time_limit": time_limit, "output_flag": False}
-    with reply.waiting("solving again for the values of flexibility ..."), silenced_stdout():
+    with silenced_stdout():
         return value_flexibility(n, exclusive=storages, **options)

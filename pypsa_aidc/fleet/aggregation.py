@@ -16,6 +16,7 @@ import polars as pl
 from pypsa_aidc.fleet.audit import Audit, merged
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
 from pypsa_aidc.fleet.trace import SLACK, Partition, Trace, pod_rows, reading, scan, server_rows
+from pypsa_aidc.progress import track
 
 VERSION = 1
 """Of the partition results on disk: a change of what they hold makes kept ones stale."""
@@ -32,10 +33,11 @@ def aggregated(trace: Trace, keep: Path | None, count_servers: bool) -> tuple[pl
         folder.mkdir(parents=True, exist_ok=True)
         pods = [
             kept(folder, "pods", trace, piece, partial(_reduced_pods, trace, piece, count_servers), count_servers)
-            for piece in trace.pods
+            for piece in track(trace.pods, "pods, by partition")
         ]
         servers = [
-            kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece)) for piece in trace.servers
+            kept(folder, "servers", trace, piece, partial(_reduced_servers, trace, piece))
+            for piece in track(trace.servers, "servers, by partition")
         ]
     cells = _summed([frame for frame, _ in pods], CELL_TYPES, KEYS)
     capacity = _summed([frame for frame, _ in servers], CAPACITY_TYPES, KEYS[:3])

@@ -24,6 +24,7 @@ from pypsa_aidc.fleet.windows import (
     dependable,
     running_minima,
 )
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +141,7 @@ def independent(
     moving, base = known - steady, steady.sum(axis=0)
     total = np.zeros((len(durations), len(reliabilities)))
     series = np.full(there.size, np.nan)
-    for _ in range(replicates):
+    for _ in track(range(replicates), "shifts of clusters"):
         shifts = rng.integers(0, known.shape[1], len(known))
         moved = base + sum(np.roll(row, shift) for row, shift in zip(moving, shifts, strict=True))
         series[there] = np.maximum(moved, 0.0)

@@ -16,6 +16,7 @@ from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
+from pypsa_aidc.progress import waiting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -227,6 +228,7 @@ def load_envelope(path: str | Path) -> Envelope:
         raise InputError(faults.subject, tuple(faults)) from error
 
 
+@waiting("envelope")
 def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerModel | None = None) -> Envelope:
     """Hourly power by cluster and layer from the sufficient statistics of a trace (Eq. 1 and Sec. 2.3 of [2]).
 

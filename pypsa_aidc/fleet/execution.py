@@ -16,6 +16,7 @@ from pypsa_aidc.fleet.aggregation import kept
 from pypsa_aidc.fleet.audit import Audit
 from pypsa_aidc.fleet.schema import SPAN_TYPES
 from pypsa_aidc.fleet.trace import Partition, Trace, pod_rows, reading, scan
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,9 +95,12 @@ def execution(trace: Trace, *, keep: str | Path | None = None) -> Execution:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(keep) if keep is not None else Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        pieces = [kept(folder, "spans", trace, piece, partial(_seen, trace, piece))[0] for piece in trace.pods]
+        pieces = [
+            kept(folder, "spans", trace, piece, partial(_seen, trace, piece))[0]
+            for piece in track(trace.pods, "executions, by partition")
+        ]
     parts, conflicts = [], 0
-    for bucket in range(BUCKETS):
+    for bucket in track(range(BUCKETS), "executions and their delays"):
         mine = pl.concat(piece.filter(pl.col("bucket") == bucket) for piece in pieces)
         pods = mine.group_by("pod").agg(
             pl.col("first").min(), pl.col("last").max(), pl.col("gpu_hours").sum(), pl.col(*TRAITS, "cores").min()

@@ -17,6 +17,7 @@ from pypsa_aidc.fleet.layers import Boundary, Mapping, layer_of
 from pypsa_aidc.fleet.power import Coefficients, PowerModel, coefficients, power_draws
 from pypsa_aidc.fleet.schema import SUMS
 from pypsa_aidc.fleet.statistics import Statistics
+from pypsa_aidc.progress import waiting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,6 +113,7 @@ class Ensemble:
         return plot_load(self)
 
 
+@waiting("fleet power under all draws")
 def ensemble(statistics: Statistics, models: Sequence[PowerModel] | None = None) -> Ensemble:
     """Fleet power by hour under every model (Sec. 2.2 of [2]).
 
@@ -184,6 +186,7 @@ def _free(statistics: Statistics) -> tuple[list[str], Floats, Floats]:
     return names, grid, np.bincount(hour, table["cores"].to_numpy(), hours.size).astype(float)
 
 
+@waiting("relief under all draws")
 def relief_draws(
     statistics: Statistics,
     models: Sequence[PowerModel],

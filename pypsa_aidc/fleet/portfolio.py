@@ -17,6 +17,7 @@ from pypsa_aidc.fleet.counterfactual import independent
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
 from pypsa_aidc.fleet.windows import Floats, Method, check_grid, dependable, running_minima
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -284,7 +285,7 @@ def _evaluated(
     mean = np.empty(len(member))
     # A gap touches all clusters at once, also those that are not in the subset.
     gap = np.where(np.isnan(series[0]), np.nan, 0.0)
-    for right in range(len(sums[1])):
+    for right in track(range(len(sums[1])), "portfolios, by half"):
         rows = np.flatnonzero(codes[1] == right)
         power = sums[0][codes[0][rows]] + sums[1][right] + gap
         minima = running_minima(power, durations)

@@ -15,6 +15,7 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.counterfactual import trend
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.statistics import Statistics
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -158,7 +159,7 @@ def fluctuation_scaling(
     members = [np.flatnonzero(own == name) for name in own.unique()]
     rng = np.random.default_rng(seed)
     slopes = []
-    for _ in range(replicates):
+    for _ in track(range(replicates), "bootstrap over clusters"):
         chosen = np.concatenate([members[i] for i in rng.integers(len(members), size=len(members))])
         slopes.append(_line(x[chosen], y[chosen])[0])
     low, high = np.nanquantile(slopes, [0.05, 0.95])
@@ -227,7 +228,7 @@ def variability_by_training(
     x, y = clusters["training_share"].to_numpy(), clusters["variation"].to_numpy()
     rng = np.random.default_rng(seed)
     bends = []
-    for _ in range(replicates):
+    for _ in track(range(replicates), "bootstrap over clusters"):
         chosen = rng.integers(len(x), size=len(x))
         if np.unique(x[chosen]).size >= 3:
             bends.append(np.polyfit(x[chosen], y[chosen], 2)[0])

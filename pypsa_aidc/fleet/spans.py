@@ -10,8 +10,10 @@ from pypsa_aidc.fleet.audit import Audit
 from pypsa_aidc.fleet.occupancy import occupancy
 from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, SPAN_TYPES, SUMS
 from pypsa_aidc.fleet.trace import LONGEST_TRACE, Trace, first_that_holds, reading, scan
+from pypsa_aidc.progress import waiting
 
 
+@waiting("jobs of the trace")
 def aggregated_spans(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, Audit]:
     """Cells, capacity and audit of a trace of spans; utilisation and CPU load are unknown throughout."""
     spans, audit = job_spans(trace)

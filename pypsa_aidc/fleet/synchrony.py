@@ -15,6 +15,7 @@ from pypsa_aidc.fleet.power import PowerModel
 from pypsa_aidc.fleet.scaling import DETREND, UNITS, residuals, supported, unit_power
 from pypsa_aidc.fleet.statistics import Statistics
 from pypsa_aidc.fleet.uncertainty import blocks
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +87,7 @@ def synchrony(statistics: Statistics, model: PowerModel | None = None) -> dict[s
         Level → `Synchrony`; a level without a parent of two children is left out.
     """
     result: dict[str, Synchrony] = {}
-    for name, child, parent in LEVELS:
+    for name, child, parent in track(LEVELS, "synchrony, by level"):
         rest = residuals(supported(unit_power(statistics, UNITS[child], model)))
         keys = list(UNITS.get(parent, ()))
         units = rest.columns.to_frame(index=False)
@@ -193,7 +194,7 @@ def attribution(
     rest = raw.to_numpy()
     offsets = np.arange(block)
     ratios = []
-    for starts in drawn.starts:
+    for starts in track(drawn.starts, "bootstrap of synchrony"):
         sample = rest[(starts[:, np.newaxis] + offsets).ravel()[: len(rest)]]
         sample = sample[~np.isnan(sample[:, 0])]
         ratios.append(float(np.sqrt(sample.sum(axis=1).var() / sample.var(axis=0).sum())))

@@ -26,6 +26,7 @@ from pypsa_aidc.fleet.windows import (
     running_minima,
     weighted_dependable,
 )
+from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,7 +136,7 @@ def resampled(
     faults.raise_any()
     result = np.empty((replicates, len(durations), len(reliabilities)))
     minima = running_minima(series, durations)
-    for column, h in enumerate(durations):
+    for column, h in enumerate(track(durations, "bootstrap, by duration")):
         order = np.argsort(minima[h], axis=-1)
         for row in range(replicates):
             values, ranks = (minima[h], order) if series.ndim == 1 else (minima[h][row], order[row])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from pypsa_aidc.headroom.offsets import Offsets
 from pypsa_aidc.headroom.profile import Profile
 from pypsa_aidc.headroom.screen import BUDGET, NOTHING, RESIDUAL, Ordered, Screen
 from pypsa_aidc.headroom.screening import LIMITERS, allowed_calls, assembled, blank, check_cases, listed, period_labels
+from pypsa_aidc.progress import track
 
 
 def call_depths(surface: Surface, reliability: float, peak: float) -> dict[int, float]:
@@ -116,22 +118,20 @@ def screen_calls(
     touched = np.zeros(len(demand.series), bool)
     ordered = Ordered.of(demand)
     touched[ordered.position] = ordered.touched
-    for column, cap in enumerate(caps):
-        slack = cap - demand.mw
-        for row, hours in enumerate(calls):
-            rules = CallRules(depths, hours=int(hours), events=events, recovery=recovery)
-            for place, delay in enumerate(delays):
-                plan = largest_size(slack, shape.laid(demand.clock, int(delay))[0], rules)
-                limiter = NOTHING if np.isinf(plan.size) else BUDGET if plan.budget_binds else RESIDUAL
-                case = (0, column, row, place)
-                found["headroom"][case] = plan.size
-                found["place"][case] = plan.hour
-                found["limiter"][case] = LIMITERS.index(limiter)
-                found["events"][case] = len(plan.calls)
-                found["hours"][case] = plan.calls["duration"].sum()
-                found["longest"][case] = plan.calls["duration"].max() if len(plan.calls) else 0
-                inside = [touched[start : start + h].any() for start, h in plan.calls[["start", "duration"]].to_numpy()]
-                found["touched"][case] = any(inside) or (plan.hour >= 0 and touched[plan.hour])
+    cases = [*product(enumerate(caps), enumerate(calls), enumerate(delays))]
+    for (column, cap), (row, hours), (place, delay) in track(cases, "screen of calls, by alignment"):
+        rules = CallRules(depths, hours=int(hours), events=events, recovery=recovery)
+        plan = largest_size(cap - demand.mw, shape.laid(demand.clock, int(delay))[0], rules)
+        limiter = NOTHING if np.isinf(plan.size) else BUDGET if plan.budget_binds else RESIDUAL
+        case = (0, column, row, place)
+        found["headroom"][case] = plan.size
+        found["place"][case] = plan.hour
+        found["limiter"][case] = LIMITERS.index(limiter)
+        found["events"][case] = len(plan.calls)
+        found["hours"][case] = plan.calls["duration"].sum()
+        found["longest"][case] = plan.calls["duration"].max() if len(plan.calls) else 0
+        inside = [touched[start : start + h].any() for start, h in plan.calls[["start", "duration"]].to_numpy()]
+        found["touched"][case] = any(inside) or (plan.hour >= 0 and touched[plan.hour])
     coords = {"margin": margins, "budget": budgets, "offset": delays}
     attrs = {"period": "whole", "offsets": str(chosen), "recovery": recovery, "call_depths": str(dict(depths))}
     return assembled(found, demand, (shape,), caps, coords, attrs)

@@ -14,6 +14,7 @@ from pypsa_aidc.headroom.base_case import BRANCHES
 from pypsa_aidc.headroom.programme import Integers, Programme
 from pypsa_aidc.headroom.ptdf import Island
 from pypsa_aidc.headroom.response import Response
+from pypsa_aidc.progress import track
 
 _TOLERANCE = 1e-5
 """Share of a rating (at least 1 MW of it) by which a flow after an outage may exceed it."""
@@ -65,7 +66,7 @@ def redispatched(
         answer = _infeasible(n, programme)
         return dict.fromkeys(buses, answer)
     answers = {}
-    for bus in buses:
+    for bus in track(buses, "headroom, by bus"):
         programme.point_at(bus)
         if not security.solve():
             raise NotSolvedError(f"headroom at bus {bus!r}: HiGHS calls infeasible what is feasible with a size of 0.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +18,7 @@ from pypsa_aidc.headroom.offsets import Offsets
 from pypsa_aidc.headroom.peak_cap import ROOM, Integers, Limits, budget_limit, residual_limit, response
 from pypsa_aidc.headroom.profile import Profile
 from pypsa_aidc.headroom.screen import BUDGET, DIMS, INFEASIBLE, NOTHING, RESIDUAL, WORDS, Ordered, Screen
+from pypsa_aidc.progress import track
 
 Period = Literal["whole", "year"]
 LIMITERS = (RESIDUAL, BUDGET, NOTHING, INFEASIBLE)
@@ -100,14 +102,13 @@ def screen(
     for row, profile in enumerate(profiles):
         same_load.setdefault(profile.load.tobytes(), []).append(row)
     width = max(1, ROOM // len(demand.series))
-    for first in range(0, delays.size, width):
+    cases = [*product(range(0, delays.size, width), same_load.values(), enumerate(caps))]
+    for first, rows, (column, limit) in track(cases, "screen, by alignments and cap"):
         part = slice(first, first + width)
-        for rows in same_load.values():
-            group = [profiles[row] for row in rows]
-            for column, limit in enumerate(caps):
-                case = _case(ordered, limit, group, delays[part], calls, labels[ordered.position])
-                for name, values in case.items():
-                    found[name][rows, column, :, part] = values
+        group = [profiles[row] for row in rows]
+        case = _case(ordered, limit, group, delays[part], calls, labels[ordered.position])
+        for name, values in case.items():
+            found[name][rows, column, :, part] = values
     coords = {"margin": caps / demand.peak - 1 if cap is not None else margins, "budget": budgets, "offset": delays}
     attrs = {"period": period, "offsets": str(chosen)}
     return assembled(found, demand, tuple(profiles), caps, coords, attrs)

@@ -17,6 +17,7 @@ from pypsa_aidc.headroom.bus import headroom
 from pypsa_aidc.network import add, optimize
 from pypsa_aidc.network.quiet import quiet_pypsa
 from pypsa_aidc.network.series import Values
+from pypsa_aidc.progress import track
 from pypsa_aidc.training import GPU, Job, TrainingLoad
 
 _SITE, _BUS, _ROOM, _FREE = "site", "grid", "room", "free"
@@ -109,7 +110,7 @@ def training_headroom(
     chosen = {"output_flag": False} if solver is None else dict(solver)
     weightings = n.snapshot_weightings.loc[n.snapshots if options.get("snapshots") is None else options["snapshots"]]
     parts = []
-    for bus in buses:
+    for bus in track(buses, "copies of the site, by bus"):
         limits = room.data.sel(bus=[bus])
         draw = limits["draw"].to_numpy()[0]
         if np.isposinf(draw).all():

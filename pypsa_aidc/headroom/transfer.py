@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.headroom.base_case import Floats
 from pypsa_aidc.headroom.ptdf import Island
 from pypsa_aidc.headroom.slack import Participation
+from pypsa_aidc.progress import track
 
 Integers = NDArray[np.int64]
 _GROUP = 64
@@ -113,7 +114,7 @@ class _State:
 def worst_overload(study: Study) -> Overload | None:
     """Find the branch that is furthest above its rating before anything is added, or `None`."""
     worst: Overload | None = None
-    for state in _states(study, slice(None)):
+    for state in track(_states(study, slice(None)), "base case, by outage", 1 + len(study.outages)):
         excess = -np.minimum(state.upward, state.downward)
         tolerance = OVERLOAD_TOLERANCE * np.maximum(1.0, np.nan_to_num(study.island.rating, posinf=1.0))
         excess = np.where(excess > tolerance, excess, -np.inf)
@@ -152,9 +153,9 @@ def draws(study: Study, load: Floats, needed: Floats, every_snapshot: bool, memo
     if not every_snapshot and snapshots > _SAMPLE:
         step = max(snapshots // _SAMPLE, snapshots // per_block + 1)
         blocks.insert(0, slice(0, snapshots, step))
-    for block in blocks:
-        for state in _states(study, block):
-            _tighten(found, study, state, block, load, needed, every_snapshot, memory)
+    states = ((block, state) for block in blocks for state in _states(study, block))
+    for block, state in track(states, "headroom, by outage", len(blocks) * (1 + len(study.outages))):
+        _tighten(found, study, state, block, load, needed, every_snapshot, memory)
     return found
 
 

@@ -280,8 +280,7 @@ def _write(
     n.add("Bus", site.bus, carrier=site.bus)
     n.add("Link", site.link, bus0=bus, bus1=site.bus, efficiency=1 / overhead, carrier=IMPORT_CARRIER, **connection)
     n.add("Load", site.base, bus=site.bus, p_set=base, carrier=BASE_CARRIER)
-    for generator in site.loads:
-        n.add("Generator", generator, bus=site.bus, sign=-1, carrier=JOB_CARRIER)
+    n.add("Generator", list(site.loads), bus=site.bus, sign=-1, carrier=JOB_CARRIER)
     if site.spec.idle_w:
         idle = site.spec.gpus * site.spec.idle_w / W_PER_MW
         n.add("Generator", site.idle, bus=site.bus, sign=-1, carrier=BASE_CARRIER, p_nom=idle)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import signature
 from pathlib import Path
@@ -25,6 +26,7 @@ from pypsa_aidc.network.checks import check_fleets, check_network, check_sites
 from pypsa_aidc.network.derived import refresh
 from pypsa_aidc.network.fleet_results import record_fleets
 from pypsa_aidc.network.fleet_spec import fleets
+from pypsa_aidc.network.gap import Gap, time_limit
 from pypsa_aidc.network.hook import ExtraFunctionality, compose, hook
 from pypsa_aidc.network.infeasible import explain
 from pypsa_aidc.network.outages import secure_outages
@@ -34,6 +36,7 @@ from pypsa_aidc.network.result import Result, clear_results, store_result
 from pypsa_aidc.network.site import sites
 from pypsa_aidc.network.start import prepare
 from pypsa_aidc.network.storage import charging_and_discharging, check_exclusive
+from pypsa_aidc.progress import waiting
 from pypsa_aidc.training import Formulation
 
 logger = logging.getLogger(__name__)
@@ -122,7 +125,7 @@ def optimize(
         objective, bound, source = float(n.model.objective.value), _bound(n), "LP"
         has_integers = bool([*n.model.binaries, *n.model.integers])
         if has_integers:
-            source = price(n) if prices and _decodes(n) else "none"
+            source = _priced(n) if prices else "none"
         both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
         if not both:
             break
@@ -185,6 +188,7 @@ class _Solve:
     started: float = 0.0
     built: float = 0.0
     ended: float = 0.0
+    shown: ExitStack = field(default_factory=ExitStack)
 
     def run(
         self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None, options: dict[str, Any]
@@ -194,13 +198,15 @@ class _Solve:
             formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note_paths
         )
         self.started = time.perf_counter()
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, self.shown:
+            self._show("building the model")
             start = Path(folder) / "start.sol"
             if options.get("solver_name", pypsa.options.params.optimize.solver_name) == "highs":
                 options.setdefault("io_api", "direct")
                 if self.warm_start:
                     options.setdefault("warmstart_fn", start)
-            finish = partial(self._finish, start=start if options.get("warmstart_fn") == start else None)
+            own_start = start if options.get("warmstart_fn") == start else None
+            finish = partial(self._finish, start=own_start, limit=time_limit(options))
             extra = compose(attach, self.extra_functionality, finish)
             if outages is None:
                 ended = n.optimize(snapshots, extra_functionality=extra, **options)
@@ -214,10 +220,17 @@ class _Solve:
     def _note_paths(self, paths: Paths) -> None:
         self.paths = paths
 
-    def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None) -> None:
+    def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None, limit: float | None) -> None:
         self.built = time.perf_counter()
         if start is not None and self.paths is not None:
+            self._show("looking for a first schedule")
             prepare(n, self.paths, start)
+        self._show("solving", limit, Gap(n))
+
+    def _show(self, label: str, limit: float | None = None, state: Callable[[], str] | None = None) -> None:
+        """Say what is going on now, in place of what was."""
+        self.shown.close()
+        self.shown.enter_context(waiting(label, limit, state))
 
 
 def _does_both(n: pypsa.Network, storage: str) -> bool:
@@ -228,6 +241,11 @@ def _does_both(n: pypsa.Network, storage: str) -> bool:
 def _bound(n: pypsa.Network) -> float:
     report = n.model.solver.report if n.model.solver is not None else None
     return float("nan") if report is None or report.dual_bound is None else float(report.dual_bound)
+
+
+@waiting("solving again for prices")
+def _priced(n: pypsa.Network) -> str:
+    return price(n) if _decodes(n) else "none"
 
 
 def _decodes(n: pypsa.Network) -> bool:
@@ -241,6 +259,11 @@ def _decodes(n: pypsa.Network) -> bool:
     return True
 
 
+@waiting("looking for the reason")
+def _explained(n: pypsa.Network, snapshots: pd.Index | None, formulation: Formulation) -> str:
+    return explain(n, snapshots, formulation=formulation)
+
+
 def _refuse_no_solution(
     n: pypsa.Network, snapshots: pd.Index | None, status: str, condition: str, formulation: Formulation
 ) -> None:
@@ -249,7 +272,7 @@ def _refuse_no_solution(
     if solved:
         return
     infeasible = condition in ("infeasible", "infeasible_or_unbounded")
-    text = explain(n, snapshots, formulation=formulation) if infeasible else ""
+    text = _explained(n, snapshots, formulation) if infeasible else ""
     bound = _bound(n)
     clear_results(n)
     if infeasible and text:

@@ -15,6 +15,7 @@ from pypsa_aidc.network.fleet_spec import Fleet, fleets
 from pypsa_aidc.network.index import rows
 from pypsa_aidc.network.site import Site, copy_network, sites
 from pypsa_aidc.network.solve import optimize
+from pypsa_aidc.progress import track
 
 Change = Callable[[pypsa.Network], None]
 
@@ -86,7 +87,7 @@ def values(
     faults.raise_any()
     present = _solve(n, snapshots, options)
     table = {}
-    for name, word, step, unit, change in questions:
+    for name, word, step, unit, change in track(questions, "values, one solve each"):
         other = copy_network(n)
         change(other)
         try:

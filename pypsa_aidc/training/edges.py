@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -172,12 +173,13 @@ class EdgeMaker:
                 jumps = range(1, min(longest, rules.count - done) + 1)
                 stops = [self._stops(position, done, jump, rules.restart_hours * restarts) for jump in jumps]
                 going_on = [self._stops(position, done, jump, 0.0) for jump in jumps]
+                splits = _last_of_their_slot(stops)
                 for jump, stop in zip(jumps, stops, strict=True):
                     usable = (stop <= self.last) & (np.arange(len(stop)) >= self.first)
                     levels = self._levels(done, jump)
                     self.made += int(usable.sum()) * len(levels)
                     if not self.counts_checkpoints:
-                        usable &= ~self._decomposes(stops, going_on, jump)
+                        usable &= ~self._decomposes(stops, going_on, jump, splits)
                     start = np.flatnonzero(usable)
                     target = after[np.minimum(stop[start] - start, len(after)) - 1]
                     for level in levels:
@@ -206,17 +208,25 @@ class EdgeMaker:
         need = self.load.hours(self.load.modes[mode]) * share + jump * rules.checkpoint_hours + extra_hours
         return self.slots.stops(need)
 
-    def _decomposes(self, stops: list[Ints], going_on: list[Ints], jump: int) -> Bools:
-        """Whether two shorter jumps in the same mode end in the same slot, so that this jump adds nothing."""
+    def _decomposes(self, stops: list[Ints], going_on: list[Ints], jump: int, splits: list[int]) -> Bools:
+        """Whether two shorter jumps in the same mode end in the same slot, so that this jump adds nothing.
+
+        Of first parts that end in the same slot, the largest leaves the least to the second: no other need be tried.
+        """
         whole = stops[jump - 1]
         result = np.zeros(len(whole), dtype=bool)
-        for part in range(1, jump):
+        for part in (*splits[: bisect_left(splits, jump - 1)], *range(max(jump - 1, 1), jump)):
             middle = stops[part - 1]
             inside = middle < len(whole)
             ends = np.full(len(whole), -1)
             ends[inside] = going_on[jump - part - 1][middle[inside]]
             result |= ends == whole
         return result
+
+
+def _last_of_their_slot(stops: list[Ints]) -> list[int]:
+    """Segments of the jumps that end, from some border, in an earlier slot than the next larger jump."""
+    return [jump for jump, (stop, longer) in enumerate(pairwise(stops), 1) if (stop != longer).any()]
 
 
 def prune(edges: Edges, nodes: int, source: int, sink: int, coverage: tuple[float, float] | None) -> Edges:

@@ -20,6 +20,7 @@ from pypsa_aidc.fleet.execution import Execution
 from pypsa_aidc.fleet.statistics import Statistics
 from pypsa_aidc.fleet.synthetic import cells, jobs, rows, series
 from pypsa_aidc.fleet.windows import Floats
+from pypsa_aidc.progress import waiting
 
 SOURCE = "synthetic fleet, calibrated to arXiv 2609.05406"
 
@@ -79,6 +80,7 @@ def synthetic(seed: int = 0) -> SyntheticFleet:
     return built(parameters(), seed)
 
 
+@waiting("synthetic fleet")
 def built(own: dict[str, Any], seed: int) -> SyntheticFleet:
     """Make a fleet from any parameters of this form."""
     pods, hours, around = _made(own, seed)
