@@ -94,7 +94,7 @@ def near(name: object, known: Iterable[object]) -> str:
 
     Examples
     --------
-    >>> near("nroth", ["north", "south"])
+    >>> near("nroth", ["north", "middle"])
     "Did you mean 'north'?"
     """
     close = get_close_matches(str(name), [str(one) for one in known], 3)

@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pypsa
 
+from pypsa_aidc.errors import NotSolvedError
 from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import columns, names
+from pypsa_aidc.network.schedule import SOLVE
 from pypsa_aidc.network.site import sites
 
 _OPERATED = (
@@ -33,10 +35,17 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
         Index (component, carrier); `energy` (MWh, weighted by the objective weighting) and `cost` (USD); curtailed
         energy under the component ``"Curtailment"``.
 
+    Raises
+    ------
+    NotSolvedError
+        The network has no dispatch.
+
     References
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 35.
     """
+    if all(n.c[component].dynamic[attribute].empty for component, attribute, _ in _OPERATED):
+        raise NotSolvedError(f"no dispatch in this network, and so no operating costs. {SOLVE}")
     weight = n.snapshot_weightings["objective"]
     parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
     parts += [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]

@@ -185,11 +185,13 @@ def audit(report: AuditReport) -> Section:
     failed = int((~frame["passed"]).sum())
     alt = f"Worst violation of each of {len(worst)} kinds of checks; {failed} of {len(frame)} checks failed."
     tables = [Table("Audit", worst)]
+    at_rest = "integrality" not in set(frame["check"])
     if failed:
         tables.append(Table("Violations", report.violations))
     text = (
         "Checked from the decoded schedule and the results in the network, not from the solver's model: a wrong model "
-        "and loose tolerances would both show.",
+        "and loose tolerances would both show."
+        + (" Integrality is not among them: only the model of the solve has it, where it was checked." * at_rest),
     )
     return Section("Audit", text, (Picture("Audit", alt, report.plot()),), tuple(tables))
 
