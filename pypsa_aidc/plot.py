@@ -209,8 +209,8 @@ def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
     ax = figure.subplots()
     edges, several = slot_edges(snapshots), steps["site"].nunique() > 1
     placed = steps.assign(
-        left=edges[_positions(snapshots, steps["start"])],
-        right=edges[_positions(snapshots, steps["end"]) + 1],
+        left=edges[positions(snapshots, steps["start"])],
+        right=edges[positions(snapshots, steps["end"]) + 1],
         height=0.75 * steps["gpus"] / steps["gpus"].max(),
     )
     for row, ((site, job), colour) in enumerate(zip(jobs, cycle(_JOB_COLOURS), strict=False)):
@@ -236,7 +236,7 @@ def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
     return figure
 
 
-def _positions(snapshots: pd.Index, labels: pd.Series) -> NDArray[np.int64]:
+def positions(snapshots: pd.Index, labels: pd.Series) -> NDArray[np.int64]:
     """Return the places of labels, which are tuples where the snapshots have periods."""
     place = {label: position for position, label in enumerate(snapshots)}
     return np.array([place[label] for label in labels], dtype=np.int64)

@@ -10,9 +10,25 @@ import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from pypsa_aidc.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, format_time, power_unit, slot_edges
+from pypsa_aidc.plot import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    YELLOW,
+    format_time,
+    positions,
+    power_unit,
+    slot_edges,
+)
 
 _SITE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+_LEAST_APART = 0.04
+"""Share of the horizon between two calls of a fleet from which there is room for their durations."""
 _LEAST_SHOWN = 1e-16
 """Violation that is drawn for an exact 0, which has no place on a logarithmic axis."""
 
@@ -104,6 +120,51 @@ def prices(price: pd.DataFrame, meter: pd.DataFrame, title: str = "") -> Figure:
         ax.margins(x=0)
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     format_time(lower, price.index)
+    return figure
+
+
+def fleet(power: pd.DataFrame, calls: pd.DataFrame, title: str = "") -> Figure:
+    """Draw what a fleet draws at its meter, and below it relief and rebound, with the calls marked in both.
+
+    Parameters
+    ----------
+    power
+        MW; one row a snapshot, columns ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``.
+    calls
+        Calls of this fleet: `start` and `end` (snapshots, the last included), `duration` (h).
+    title
+        Title, for example its name.
+    """
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    edges = slot_edges(power.index)
+    lefts, rights = edges[positions(power.index, calls["start"])], edges[positions(power.index, calls["end"]) + 1]
+    unit, scale = power_unit(float(power[["load", "meter"]].to_numpy().max(initial=0.0)))
+    for ax in (upper, lower):
+        for call, (left, right) in enumerate(zip(lefts, rights, strict=True)):
+            ax.axvspan(left, right, color=YELLOW, alpha=0.5, linewidth=0, zorder=0, label="" if call else "call")
+    upper.stairs(scale * power["meter"].to_numpy(), edges, baseline=None, color=BLUE, linewidth=1.8, label="meter")
+    load = {"color": BLACK, "linewidth": 1.0, "linestyle": "--", "label": "load without relief"}
+    upper.stairs(scale * power["load"].to_numpy(), edges, baseline=None, **load)
+    relief = {"fill": True, "color": ORANGE, "hatch": "////", "edgecolor": "white", "label": "relief"}
+    lower.stairs(scale * power["relief"].to_numpy(), edges, **relief)
+    if power["rebound"].any():
+        lower.stairs(-scale * power["rebound"].to_numpy(), edges, fill=True, color=PURPLE, label="rebound")
+    middles = (lefts + rights) / 2
+    if np.diff(middles, prepend=-np.inf).min(initial=np.inf) > _LEAST_APART * (edges[-1] - edges[0]):
+        for middle, hours in zip(middles, calls["duration"], strict=True):
+            upper.text(
+                middle, 0.97, f"{hours:g} h", transform=upper.get_xaxis_transform(), ha="center", va="top", fontsize=9
+            )
+    # Room above the power, for the durations.
+    highest = scale * float(power[["load", "meter"]].to_numpy().max(initial=0.0))
+    upper.set(ylabel=f"power ({unit})", ylim=(0, 1.2 * highest or 1.0), title=title)
+    lower.axhline(0, color=GREY, linewidth=0.8)
+    lower.set(ylabel=f"relief ({unit})")
+    for ax in (upper, lower):
+        ax.margins(x=0)
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    format_time(lower, power.index)
     return figure
 
 

@@ -162,8 +162,8 @@ def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_
     return Run(scenario, n, result, indicators(n, storages))
 
 
-def open_network(path: Path, verb: str) -> pypsa.Network:
-    """Read a network with AIDCs from a file.
+def open_network(path: Path, verb: str, *, sites_only: bool = True) -> pypsa.Network:
+    """Read a network with AIDCs from a file: with training sites, or with fleets where `sites_only` is false.
 
     Raises
     ------
@@ -172,7 +172,12 @@ def open_network(path: Path, verb: str) -> pypsa.Network:
     """
     n = load(path)
     faults = Faults(verb)
-    faults.require(bool(n.aidc.sites), "network", str(path), "at least one AIDC", "Add one with aidc.add and save it.")
+    there = bool(n.aidc.sites) or (not sites_only and bool(n.aidc.fleets))
+    what = "at least one AIDC with training jobs" if sites_only else "at least one AIDC: a site or a fleet"
+    remedy = (
+        "Add one with aidc.add and save it." if sites_only else "Add one with aidc.add or aidc.add_fleet, and solve."
+    )
+    faults.require(there, "network", str(path), what, remedy)
     faults.raise_any()
     return n
 

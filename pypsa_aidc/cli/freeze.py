@@ -24,9 +24,12 @@ def freeze_verb(
     """Write decided power as p_set, so that plain PyPSA gets the same loads, objective and prices."""
     quiet_libraries()
     n = load(network)
-    sites = list(n.aidc.sites)
-    about = {"network": network, "out": out, "frozen": not thaw, "sites": sites}
-    done = f"the jobs of {', '.join(sites) or 'no site'} are {'free' if thaw else 'fixed'}"
+    sites, fleets = list(n.aidc.sites), list(n.aidc.fleets)
+    about = {"network": network, "out": out, "frozen": not thaw, "sites": sites, "fleets": fleets}
+    whose = " and ".join(
+        f"{word} of {', '.join(names)}" for word, names in (("the jobs", sites), ("the relief", fleets)) if names
+    )
+    done = f"{whose or 'the jobs of no site'} are {'free' if thaw else 'fixed'}"
     reply = Reply(as_json, quiet)
     if dry_run:
         with TemporaryDirectory() as folder:

@@ -13,12 +13,17 @@ from matplotlib.figure import Figure
 from rich import box
 from rich.table import Table
 
+from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError, near
+from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.headroom import BusHeadroom, headroom
 from pypsa_aidc.network import load
 from pypsa_aidc.plain import counted
+
+_DURATION, _RELIABILITY = 4, 0.95
+"""Of a call, where nothing else is said; as for the verb `report`."""
 
 _COLUMNS = {
     "headroom": "MW",
@@ -36,6 +41,20 @@ def headroom_verb(
     outages: Annotated[bool, typer.Option(help="Secure against every line and transformer (N-1).")] = False,
     relief: Annotated[
         float | None, typer.Option(help="Share of the site that may be curtailed, 0 … 1: 0.2 for 20 %.", min=0.0)
+    ] = None,
+    surface: Annotated[
+        Path | None, typer.Option(help="surface.nc: relief by duration, up to K over --peak per MW of site.")
+    ] = None,
+    envelope: Annotated[
+        Path | None, typer.Option(help="envelope.nc, for a contract: relief in calls, up to its offer over --peak.")
+    ] = None,
+    duration: Annotated[int | None, typer.Option(help="Hours of a call of the contract; 4.", min=1)] = None,
+    reliability: Annotated[float | None, typer.Option(help="Reliability of a call, 0 … 1; 0.95.")] = None,
+    q: Annotated[
+        float | None, typer.Option(help="Of a contract: fraction of eligible power that is really shed, 0 … 1; 1.")
+    ] = None,
+    peak: Annotated[
+        float | None, typer.Option(help="MW at the meter of the fleet whose K it is; the highest of the envelope.")
     ] = None,
     emergency: Annotated[float, typer.Option(help="Rating after an outage over normal rating.", min=1.0)] = 1.0,
     slack: Annotated[
@@ -70,6 +89,7 @@ def headroom_verb(
     if size is not None:
         faults.number("--size", size, above=0)
     faults.raise_any()
+    contract, largest = _contract(surface, envelope, duration, reliability, q, peak)
     if dry_run:
         _require_buses(opened, bus or [])
         reply.rehearsed(
@@ -83,6 +103,9 @@ def headroom_verb(
             redispatch=redispatch,
             contingencies="all" if outages else None,
             relief=relief,
+            contract=contract,
+            peak=largest,
+            reliability=_RELIABILITY if reliability is None else reliability,
             emergency=emergency,
             slack=slack,
             cutoff=cutoff,
@@ -114,7 +137,41 @@ def headroom_verb(
         reply.show(notes[-1], style="dim", highlight=False, markup=False)
     for path in written:
         reply.show(f"wrote {path}", highlight=False)
-    reply.answer({"network": network, "size": size}, tables, notes, written)
+    if isinstance(contract, Contract):
+        tables["terms"] = contract.to_frame()
+    about = {"network": network, "response": result.data.attrs["response"], "size": size}
+    reply.answer(about, tables, notes, written)
+
+
+def _contract(
+    surface: Path | None,
+    envelope: Path | None,
+    duration: int | None,
+    reliability: float | None,
+    q: float | None,
+    peak: float | None,
+) -> tuple[Surface | Contract | None, float | None]:
+    """Relief by duration from a file, and the peak of the fleet it belongs to; what has no use for it is refused."""
+    faults = Faults("pypsa-aidc headroom")
+    faults.require(surface is None or envelope is None, "--surface, --envelope", "both", "one of them")
+    for name, value in (("--reliability", reliability), ("--peak", peak)):
+        given = surface is not None or envelope is not None
+        faults.require(value is None or given, name, value, "nothing without --surface or --envelope")
+    for name, value in (("--duration", duration), ("--q", q)):
+        remedy = "A surface has all durations, and its own q." if surface is not None else ""
+        faults.require(value is None or envelope is not None, name, value, "nothing without --envelope", remedy)
+    if surface is not None:
+        faults.number("--peak", peak, above=0, remedy="MW at the meter of the fleet that K was measured on.")
+    faults.raise_any()
+    if surface is not None:
+        return fleet.load_surface(surface), peak
+    if envelope is None:
+        return None, None
+    load = fleet.load_envelope(envelope)
+    terms = fleet.contract(
+        load, duration or _DURATION, _RELIABILITY if reliability is None else reliability, q=1.0 if q is None else q
+    )
+    return terms, float(load.facility.max()) if peak is None else peak
 
 
 def _show_fits(fits: pd.DataFrame, size: float, snapshots: int, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""Headroom by bus from a CSV file, as a table and as a map of the network."""
+"""Headroom by bus from a file, as a table and as a map of the network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pypsa
 from matplotlib.figure import Figure
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.headroom import BusHeadroom, load_headroom
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,26 @@ class HeadroomTable:
 
         ends = [self.network.c[component].static[["bus0", "bus1"]] for component in ("Line", "Transformer", "Link")]
         return solve_plots.headroom_map(self.frame["headroom"], self.network.buses, pd.concat(ends))
+
+
+def open_headroom(path: Path, n: pypsa.Network) -> BusHeadroom | HeadroomTable:
+    """Read what the verb `headroom` wrote as netCDF, buses with the least headroom first, or a table from a CSV file.
+
+    Raises
+    ------
+    InputError
+        No such file, one that holds no headroom, or buses that the network does not have.
+    """
+    if path.suffix != ".nc":
+        return HeadroomTable(read_headroom(path, n), n)
+    faults = Faults(f"headroom in '{path}'")
+    faults.require(path.is_file(), "file", str(path), "an existing netCDF file")
+    faults.raise_any()
+    found = load_headroom(path)
+    unknown = [bus for bus in map(str, found.data["bus"].to_numpy()) if bus not in n.buses.index]
+    faults.require(not unknown, "bus", unknown[:5], "buses of the network", "Give the headroom of this network.")
+    faults.raise_any()
+    return BusHeadroom(found.data.sortby("headroom"))
 
 
 def read_headroom(path: Path, n: pypsa.Network) -> pd.DataFrame:

@@ -13,14 +13,16 @@ import typer
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.dispatch import open_network
-from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
+from pypsa_aidc.cli.headroom_table import open_headroom
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
+from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import values as value_flexibility
-from pypsa_aidc.report import report
+from pypsa_aidc.report.attachments import Attachments
+from pypsa_aidc.report.front import write_report
 
 
 def report_verb(
-    network: Annotated[Path, typer.Argument(help="netCDF file of a network solved with AIDCs.")],
+    network: Annotated[Path, typer.Argument(help="netCDF file of a network solved with sites or fleets.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .html, .xlsx or .pdf.")] = Path(
         "report.html"
     ),
@@ -32,7 +34,7 @@ def report_verb(
     reliability: Annotated[float, typer.Option(help="Reliability of a call of the contract, 0 … 1.")] = 0.95,
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
     headroom: Annotated[
-        Path | None, typer.Option(help="CSV of headroom: bus, headroom (MW) and any further columns.")
+        Path | None, typer.Option(help="headroom.nc of the verb headroom, or a CSV: bus, headroom (MW) and others.")
     ] = None,
     values: Annotated[
         bool, typer.Option("--values", help="Solve again, to value GPUs, connection and waiting.")
@@ -51,40 +53,37 @@ def report_verb(
     """Write a report on a solved network: one self-contained file, as web page, workbook or PDF."""
     quiet_libraries()
     reply = Reply(as_json, quiet, width=None)
-    n = open_network(network, "pypsa-aidc report")
+    n = open_network(network, "pypsa-aidc report", sites_only=False)
     given = [path for path in (network, surface, envelope, headroom) if path is not None]
     fleet_envelope = None if envelope is None else fleet.load_envelope(envelope)
     shown = None if surface is None else fleet.load_surface(surface)
     if shown is None and fleet_envelope is not None:
         shown = fleet.surface(fleet_envelope, q=q)
     terms = None if fleet_envelope is None else fleet.contract(fleet_envelope, duration, reliability, q=q)
-    table = None if headroom is None else HeadroomTable(read_headroom(headroom, n), n)
-    if dry_run:
-        reply.rehearsed({"network": network}, f"a report on {', '.join(n.aidc.sites)}", out)
-        return
+    table = None if headroom is None else open_headroom(headroom, n)
     storages = exclusive or []
+    faults = Faults("pypsa-aidc report")
+    remedy = "Fleets have no such values: their prices and limits are in the report."
+    faults.require(not values or bool(n.aidc.sites), "--values", "a network without training sites", "some", remedy)
+    faults.raise_any()
+    if dry_run:
+        reply.rehearsed({"network": network}, f"a report on {', '.join([*n.aidc.sites, *n.aidc.fleets])}", out)
+        return
     worth = _worth(n, storages, gap, time_limit) if values else None
-    report(
-        n,
-        out,
-        surface=shown,
-        contract=terms,
-        headroom=table,
-        values=worth,
-        exclusive=storages,
-        title=title,
-        provenance={f"file {path.name}": f"SHA-256 {sha256(path.read_bytes()).hexdigest()}" for path in given},
-    )
+    sources = {f"file {path.name}": f"SHA-256 {sha256(path.read_bytes()).hexdigest()}" for path in given}
+    document = write_report(n, out, Attachments(shown, terms, table, worth, sources), tuple(storages), title)
     reply.show(f"wrote {out}", highlight=False)
+    loads = bool(n.aidc.fleets)
     tables = {
         "jobs": n.aidc.jobs,
-        "schedule": n.aidc.schedule(),
+        "schedule": n.aidc.schedule() if n.aidc.sites else None,
+        **({"fleets": n.aidc.fleet_sizes(), "calls": n.aidc.calls(), "limits": n.aidc.fleet_limits()} if loads else {}),
         "terms": None if terms is None else terms.to_frame(),
         "headroom": None if table is None else table.to_frame(),
         "values": worth,
     }
     given_tables = {name: frame for name, frame in tables.items() if frame is not None}
-    reply.answer({"network": network, "status": n.aidc.status}, given_tables, written=[out])
+    reply.answer({"network": network, "status": n.aidc.status}, given_tables, document.notes, [out])
 
 
 def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:

@@ -194,6 +194,12 @@ class Composition:
     quadratic: tuple[float, float, float]
     interval: tuple[float, float]
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row a cluster: `cluster`, `training_share` and `variation`; units in ``attrs["units"]``."""
+        frame = self.clusters.reset_index()
+        frame.attrs["units"] = {"training_share": "1", "variation": "1"}
+        return frame
+
     def plot(self) -> Figure:
         """Draw variability over the share of training (Fig. 8 of [2])."""
         from pypsa_aidc.fleet_plots import plot_composition

@@ -64,6 +64,13 @@ class Synchrony:
     median: float
     interval: tuple[float, float]
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row a parent, empty for the fleet: `parent`, `ratio`, and `p5`, `p95`; units in ``attrs["units"]``."""
+        low, high = self.interval
+        frame = self.ratios.rename("ratio").rename_axis("parent").reset_index().assign(p5=low, p95=high)
+        frame.attrs["units"] = dict.fromkeys(("ratio", "p5", "p95"), "1")
+        return frame
+
     def plot(self) -> Figure:
         """Draw the ratio of each parent."""
         from pypsa_aidc.fleet_plots import plot_synchrony
@@ -134,6 +141,17 @@ class Attribution:
         """Share of the excess variance R² − 1 of the raw residual that is gone after each step."""
         excess = {name: ratio**2 - 1 for name, ratio in self.ratios.items()}
         return {name: 1 - value / excess["raw"] for name, value in excess.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a residual: `residual`, `ratio`, `p5` and `p95` where drawn again, and `removed`, the share gone.
+
+        Units are in ``attrs["units"]``; what holds within plateaus is in `plateaus`.
+        """
+        frame = pd.DataFrame({"ratio": self.ratios, "removed": self.removed}).rename_axis("residual").reset_index()
+        for name, bound in zip(("p5", "p95"), self.interval, strict=True):
+            frame[name] = np.where(frame["residual"] == "raw", bound, np.nan)
+        frame.attrs["units"] = dict.fromkeys(("ratio", "removed", "p5", "p95"), "1")
+        return frame
 
     def plot(self) -> Figure:
         """Draw the ratio raw, without calendar, and without capacity (Sec. 3.2 of [2])."""

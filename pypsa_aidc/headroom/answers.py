@@ -151,7 +151,9 @@ class BusHeadroom:
         names = ["limiting_snapshot" if name == "snapshot" else name for name in _COLUMNS]
         names += [name for name in _TRAINING if name in self.data]
         frame = self.data[names].to_dataframe()
-        return frame.rename(columns={"limiting_snapshot": "snapshot"})
+        frame = frame.rename(columns={"limiting_snapshot": "snapshot"})
+        frame.attrs["units"] = {name: unit for name, (unit, _) in _COLUMNS.items() if unit}
+        return frame
 
     def fits(self, size: float) -> pd.DataFrame:
         """Tell whether a site of a size fits at each bus, at how many snapshots it does not, and what limits it then.
@@ -251,8 +253,23 @@ def load_headroom(path: str | Path) -> BusHeadroom:
     except (OSError, ValueError) as error:
         faults.add("file", str(error).splitlines()[0], "netCDF written by BusHeadroom.to_netcdf")
         raise InputError(faults.subject, tuple(faults)) from error
-    for name in ("headroom", "status", "element"):
+    places = [f"{end}{axis}" for end in ("", "bus0_", "bus1_") for axis in ("x", "y")]
+    for name in (
+        "headroom",
+        "status",
+        "element",
+        "outage",
+        "limiting_snapshot",
+        "shadow_value",
+        "excess",
+        "base_use",
+        "cut_off_by",
+    ):
         faults.require(name in loaded, "data", sorted(map(str, loaded.data_vars)), f"a variable {name!r}")
+    for name in ("bus", "branch", *places):
+        faults.require(name in loaded.variables, "data", sorted(map(str, loaded.variables)), f"a variable {name!r}")
+    for name in ("method", "contingencies", "response", "notes"):
+        faults.require(name in loaded.attrs, "attributes", sorted(map(str, loaded.attrs)), f"an attribute {name!r}")
     faults.raise_any()
     return BusHeadroom(loaded)
 

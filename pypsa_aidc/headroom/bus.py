@@ -17,7 +17,7 @@ from pypsa_aidc.headroom.answers import NO_SUPPLY, OVERLOADED, UNLIMITED, Answer
 from pypsa_aidc.headroom.base_case import BaseCase, Floats, base_case, dispatched, freed
 from pypsa_aidc.headroom.ptdf import Branch, Island, base_flows, chosen_outages, flows_of_set_points, islands
 from pypsa_aidc.headroom.redispatch import redispatched
-from pypsa_aidc.headroom.response import Response, Windows, largest_site, response
+from pypsa_aidc.headroom.response import Response, Windows, is_synthetic, largest_site, response
 from pypsa_aidc.headroom.rooms import LIMITED, Room
 from pypsa_aidc.headroom.slack import Slack, check_slack, participation
 from pypsa_aidc.headroom.transfer import GENERATION, NONE, Draws, Overload, Study, draws, worst_overload
@@ -190,6 +190,9 @@ def headroom(
         "splitting": "; ".join(splitting),
     }
     notes = list(case.notes)
+    if is_synthetic(contract):
+        attrs["synthetic"] = 1
+        notes.append("the relief is that of a synthetic fleet")
     if splitting:
         notes.append(f"{len(splitting)} outages split the network and are not studied")
     attrs["notes"] = "; ".join(notes)

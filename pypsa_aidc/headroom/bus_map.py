@@ -59,5 +59,6 @@ def draw_map(data: xr.Dataset, ax: Axes | None = None, labels: int = 5) -> Axes:
         ax.figure.colorbar(points, ax=ax, label="headroom (MW)", shrink=0.8)
     ax.set(xlabel="longitude", ylabel="latitude", aspect="equal")
     ax.autoscale_view()
-    ax.set_title(f"{data.attrs['method']}, contingencies: {data.attrs['contingencies']}", fontsize=10)
+    mark = " (synthetic fleet)" if data.attrs.get("synthetic") else ""
+    ax.set_title(f"{data.attrs['method']}, contingencies: {data.attrs['contingencies']}{mark}", fontsize=10)
     return ax

@@ -87,6 +87,13 @@ def response(
     return Response(profile, np.clip(given, 0.0, profile), windows)
 
 
+def is_synthetic(contract: Windows | Surface | Contract | None) -> bool:
+    """Whether a contract says of itself that its numbers are those of the synthetic fleet."""
+    if isinstance(contract, Surface):
+        return bool(contract.data.attrs.get("synthetic", 0))
+    return isinstance(contract, Contract) and contract.synthetic
+
+
 def largest_site(draw: Floats, site: Response) -> tuple[Floats, Floats]:
     """Largest site at each bus whose draw, less its relief, stays within given draws.
 

@@ -13,6 +13,7 @@ from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network import costs, schedule
 from pypsa_aidc.network.balance import system_balance
 from pypsa_aidc.network.fleet_audit import fleet_checks
+from pypsa_aidc.network.fleet_limits import fleet_limits
 from pypsa_aidc.network.fleet_results import call_table, operations, solved_snapshots
 from pypsa_aidc.network.fleet_spec import Fleet, fleets
 from pypsa_aidc.network.index import columns
@@ -175,6 +176,24 @@ class Accessor:
             frame["hours" if name == "duration" else name] = grouped[name].sum().reindex(frame.index, fill_value=0.0)
         frame.attrs = table.attrs | {"units": {"p_nom": "MW", "hours": "h", "energy": "MWh", "rebound": "MWh"}}
         return frame.rename_axis("fleet")
+
+    def fleet_limits(self) -> pd.DataFrame:
+        """What holds each fleet back: size, depth and pauses of calls, windows, budgets, speed of the rebound.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a limit: `fleet`, `limit`, `used` and `allowed` in `unit`, and `reached`, how often it binds: calls,
+            pauses, windows or snapshots at the limit; for a budget 1 where no further call fits into it. Durations that
+            were not called are left out; of windows, those of the lengths that bind, else the fullest one.
+
+        Raises
+        ------
+        StaleError
+            As for `calls`.
+        """
+        self._refuse_stale_fleets()
+        return fleet_limits(self._n)
 
     def power(self) -> pd.DataFrame:
         """Power of each site and fleet in each snapshot, MW; columns (site, part).

@@ -25,7 +25,8 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
 
     A generator with a negative `marginal_cost` of -c costs c for each MWh curtailed, less a constant of c times its
     available energy: PyPSA optimises the first, people read the second. Here such a generator costs c times its
-    curtailed energy. The parts of the AIDCs cost nothing themselves and are left out. The total is that of Eq. 35 of
+    curtailed energy. The parts of the AIDCs cost nothing themselves and are left out, but for the relief of fleets,
+    which may have a cost. The total is that of Eq. 35 of
     [1]; it differs from `n.objective` by that constant, and by investment, start-up, quadratic and mode-change costs,
     which it does not contain. Relief of a fleet costs its `marginal_cost`.
 

@@ -12,6 +12,8 @@ import pypsa
 
 from pypsa_aidc.errors import AIDCError, Faults, InputError
 from pypsa_aidc.network import schedule
+from pypsa_aidc.network.fleet_results import solved_snapshots
+from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.frozen import freeze, refuse_exclusive, thaw
 from pypsa_aidc.network.quiet import quiet_pypsa
 from pypsa_aidc.network.site import copy_network, sites
@@ -63,12 +65,14 @@ def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
     faults.require(not target.is_dir(), "path", str(path), "a file, not a folder")
     faults.require(target.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.raise_any()
-    if frozen or sites(n):
+    if frozen or sites(n) or fleets(n):
         if frozen:
             refuse_exclusive(n)
         # Copies have no model: a solution that is only there has to be in the series before.
         with suppress(AIDCError):
             schedule.read(n)
+        with suppress(AIDCError):
+            solved_snapshots(n)
         n = copy_network(n)
         (freeze if frozen else thaw)(n)
     write(n, target)

@@ -11,6 +11,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, InputError, StaleError, UnsupportedError
 from pypsa_aidc.network import schedule
 from pypsa_aidc.network.derived import refresh
+from pypsa_aidc.network.fleet_results import solved_snapshots
 from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import columns, names, rows
 from pypsa_aidc.network.result import RESULT
@@ -53,7 +54,10 @@ def freeze(n: pypsa.Network) -> None:
     """Give every decided Generator the power of its solution as `p_set`, which plain PyPSA keeps.
 
     A plain ``n.optimize()`` then has the objective and the prices of the LP with fixed paths, less any
-    `mode_change_cost`, which PyPSA has no place for. `thaw` undoes it.
+    `mode_change_cost`, which PyPSA has no place for. The exception are hours in which a fleet sheds less than its call
+    allows: there its relief sets the price, and in plain PyPSA, where relief is data, any price between those of the
+    plants below and above it is as good. A fleet without relief and of free size stays free, since all that decides its
+    size is in plain PyPSA too. `thaw` undoes it.
 
     Parameters
     ----------
@@ -68,19 +72,24 @@ def freeze(n: pypsa.Network) -> None:
         The network was solved again without AIDC jobs, or only a part of its snapshots was solved.
     UnsupportedError
         Storage was kept from charging and discharging at once by binaries, which plain PyPSA would not do; or a fleet
-        has a free size, which would be decided again.
+        with relief has a free size: plain PyPSA cannot tie relief to it, and with the size as data, the hours that
+        limit it would have no determined price.
     """
     decided = decided_generators(n)
     faults = Faults("aidc.freeze")
-    faults.require(bool(decided), "network", "no AIDC", "at least one site with a schedule", "Add one with aidc.add.")
+    there = bool(decided) or bool(fleets(n))
+    faults.require(there, "network", "no AIDC", "at least one site with a schedule", "Add one with aidc.add.")
     faults.raise_any(InputError)
+    solved = n.snapshots
     if sites(n):
         schedule.read(n)
+        solved = schedule.solved_snapshots(n)
     if fleets(n):
         n.aidc.calls()
+        solved = solved.intersection(solved_snapshots(n), sort=False)
     _refuse_free_sizes(n)
     refuse_exclusive(n)
-    unsolved = n.snapshots.difference(schedule.solved_snapshots(n), sort=False)
+    unsolved = n.snapshots.difference(solved, sort=False)
     faults.require(
         not len(unsolved),
         "snapshots",
@@ -119,11 +128,14 @@ def thaw(n: pypsa.Network) -> None:
 
 
 def _refuse_free_sizes(n: pypsa.Network) -> None:
-    free = [fleet for fleet in fleets(n) if n.generators.loc[rows(n.generators.index, fleet), "p_nom_extendable"].any()]
+    static = n.generators
+    shedding = [name for name, fleet in fleets(n).items() if fleet.terms.form != "firm"]
+    free = [name for name in shedding if static.loc[rows(static.index, name), "p_nom_extendable"].any()]
     if free:
         raise UnsupportedError(
-            f"frozen copy with fleets of free size, {', '.join(free)}: plain PyPSA would size them again. Add them "
-            "with the p_nom that was found, solve, and freeze that; or aidc.export(n, path, frozen=False)."
+            f"frozen copy with fleets of free size, {', '.join(free)}: plain PyPSA would size them again, and "
+            "not tie their relief to it. Add them with the p_nom that was found, solve, and freeze that; or "
+            "aidc.export(n, path, frozen=False)."
         )
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pypsa_aidc.errors import InputError
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.report.document import Picture, Section, Table, shown
 
@@ -86,10 +87,8 @@ def _contract(contract: Contract) -> Section:
 
 
 def _headroom(headroom: Headroom) -> Section:
-    """Table and map of headroom."""
-    frame, drawn = headroom.to_frame(), headroom.plot()
-    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
-    assert figure is not None, "axes without a figure"
+    """Table and map of headroom, with what limits it where the result says so."""
+    frame = headroom.to_frame()
     units = {str(column): str(unit) for column, unit in dict(frame.attrs.get("units", {})).items()}
     if "headroom" in frame:
         units.setdefault("headroom", "MW")
@@ -97,4 +96,31 @@ def _headroom(headroom: Headroom) -> Section:
         alt = f"Map of headroom at {len(frame)} buses, {shown(known.min())} to {shown(known.max())} MW."
     else:
         alt = f"Headroom, {len(frame)} rows; the numbers are in the table."
-    return Section("Headroom", (), (Picture("Headroom", alt, figure),), (Table("Headroom", frame, units),))
+    tables = [Table("Headroom", frame, units)]
+    if {"headroom", "element"} <= set(frame):
+        tables.insert(0, Table("What limits headroom", _limits(frame), {"least": "MW", "most": "MW"}))
+    pictures, absent = [], []
+    try:
+        pictures.append(Picture("Headroom", alt, _figure(headroom)))
+    except InputError as error:
+        absent.append(f"There is no map: {'; '.join(map(str, error.faults))}")
+    attrs = getattr(getattr(headroom, "data", None), "attrs", {})
+    asked = [f"{name}: {attrs[name]}" for name in ("method", "contingencies", "response") if attrs.get(name)]
+    told = ["; ".join(asked), *str(attrs.get("notes", "")).split("; ")]
+    text = [f"{part[0].upper()}{part[1:]}." for part in told if part]
+    return Section("Headroom", tuple(text), tuple(pictures), tuple(tables), tuple(absent))
+
+
+def _figure(headroom: Headroom) -> Figure:
+    drawn = headroom.plot()
+    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
+    assert figure is not None, "axes without a figure"
+    return figure
+
+
+def _limits(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many buses each element limits, and how much they may take."""
+    named = frame["element"].fillna("").astype(str).replace("", "nothing")
+    grouped = frame["headroom"].groupby(named.rename("limited by"))
+    table = pd.DataFrame({"buses": grouped.size(), "least": grouped.min(), "most": grouped.max()})
+    return table.sort_values(["buses", "least"], ascending=[False, True], kind="stable")

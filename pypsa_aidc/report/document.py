@@ -99,12 +99,30 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report under a heading."""
+    """A part of the report under a heading.
+
+    Parameters
+    ----------
+    title
+        Heading.
+    said
+        What is said on what is shown.
+    pictures, tables
+        What is shown.
+    absent
+        What a reader may look for and is not shown, and why.
+    """
 
     title: str
-    text: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tables: tuple[Table, ...] = ()
+    absent: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """All paragraphs."""
+        return (*self.said, *self.absent)
 
     @property
     def key(self) -> str:
@@ -121,6 +139,12 @@ class Document:
     notices: tuple[Notice, ...]
     facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of its numbers alone would miss: the notices, and what is not shown."""
+        told = (f"{WORDS[notice.level]}. {notice.text}" for notice in self.notices)
+        return (*told, *(f"{section.title}: {text}" for section in self.sections for text in section.absent))
 
 
 def shown(value: object) -> str:

@@ -15,8 +15,9 @@ from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.network import audit, sites
 from pypsa_aidc.network.accessor import Accessor
+from pypsa_aidc.network.fleet_spec import fleets
+from pypsa_aidc.report import fleet_sections, sections
 from pypsa_aidc.report import provenance as origins
-from pypsa_aidc.report import sections
 from pypsa_aidc.report.attachments import Attachments, Headroom
 from pypsa_aidc.report.document import Document, shown
 from pypsa_aidc.report.html import html
@@ -44,7 +45,7 @@ def report(
     provenance: Mapping[str, object] | None = None,
     synthetic: Sequence[str] = (),
 ) -> Path:
-    """Write a report on a solved network with AIDCs: one file, whole or not at all.
+    """Write a report on a solved network with sites, fleets or both: one file, whole or not at all.
 
     Parameters
     ----------
@@ -80,48 +81,60 @@ def report(
     InputError
         Another suffix, no such folder, a network without AIDC, `values` that are not those of `aidc.values`.
     NotSolvedError
-        The network has not been solved with its AIDC jobs.
+        The network has not been solved with its AIDC jobs and fleets.
     StaleError
         It has been solved again without them.
     UnsupportedError
         The library that writes this kind of file is not installed.
     """
-    target = Path(path)
-    _check(n, target, values, exclusive)
     given = Attachments(surface, contract, headroom, values, provenance or {}, tuple(synthetic))
+    write_report(n, Path(path), given, tuple(exclusive), title)
+    return Path(path)
+
+
+def write_report(
+    n: pypsa.Network, path: Path, given: Attachments, exclusive: tuple[str, ...] = (), title: str = ""
+) -> Document:
+    """Write a report and return what it says; parameters and errors as for `report`."""
+    _check(n, path, given.values, exclusive)
     # Figures are drawn as if the user had set no style of theirs, so that a report is the same for everyone.
     with matplotlib.style.context("default"):
-        content = WRITERS[target.suffix.lower()](compose(n, given, tuple(exclusive), title))
-    replace_file(target, content)
-    return target
+        document = compose(n, given, exclusive, title)
+        content = WRITERS[path.suffix.lower()](document)
+    replace_file(path, content)
+    return document
 
 
 def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
     accessor = Accessor(n)
-    chosen, found = accessor.power().index, accessor.sites
+    chosen, found, loads = accessor.power().index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (
         sections.summary(n),
         sections.balance(n),
-        sections.jobs(n),
-        sections.execution(n),
+        *((sections.jobs(n), sections.execution(n)) if found else ()),
+        *((fleet_sections.section(n),) if loads else ()),
         sections.prices(n, given.values),
         *given.sections(),
         sections.audit(checked),
         origins.section(n, given, made_up),
     )
-    subtitle = (
-        f"{len(found)} AI data center{'s' * (len(found) > 1)} ({', '.join(list(found)[:4])}"
-        f"{' and more' * (len(found) > 4)}), {len(chosen):,} snapshots from {shown(chosen[0])} to {shown(chosen[-1])}"
-    )
+    counted = [_counted(word, list(names)) for word, names in (("AI data center", found), ("fleet", loads)) if names]
+    subtitle = f"{' and '.join(counted)}, {len(chosen):,} snapshots from {shown(chosen[0])} to {shown(chosen[-1])}"
     return Document(
         title or f"Dispatch of AI data centers: {n.name or 'network without a name'}",
         subtitle,
         notices(n, checked, made_up),
-        sections.facts(accessor, checked),
+        sections.facts(n, checked),
         parts,
     )
+
+
+def _counted(word: str, names: Sequence[str]) -> str:
+    """How many there are, and the first names."""
+    more = " and more" if len(names) > 4 else ""
+    return f"{len(names)} {word}{'s' * (len(names) > 1)} ({', '.join(names[:4])}{more})"
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -140,7 +153,9 @@ def _check(n: pypsa.Network, path: Path, values: pd.DataFrame | None, exclusive:
     faults.require(suffix in WRITERS, "path", str(path), f"a file ending in {', '.join(WRITERS)}")
     faults.require(path.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.require(not path.is_dir(), "path", str(path), "a file, not a folder")
-    faults.require(bool(sites(n)), "network", n.name, "at least one AIDC", "Add one with aidc.add, and solve.")
+    there = bool(sites(n)) or bool(fleets(n))
+    remedy = "Add one with aidc.add or aidc.add_fleet, and solve."
+    faults.require(there, "network", n.name or "without a name", "at least one AIDC: a site or a fleet", remedy)
     if values is not None:
         fits = set(values.columns) >= _COLUMNS and values.index.names == ["site", "what"]
         faults.require(fits, "values", list(values.columns), "the table of aidc.values")

@@ -11,6 +11,7 @@ from pypsa_aidc import plot, solve_plots
 from pypsa_aidc.network import AuditReport, Site
 from pypsa_aidc.network.accessor import Accessor
 from pypsa_aidc.network.index import columns
+from pypsa_aidc.report import fleet_sections
 from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
 
 MOST_SITES = 6
@@ -26,20 +27,30 @@ _OTHERS, _NO_SOURCES = "other sources", ["storage", "curtailment", "AIDC", "othe
 _FREE_COLOURS = (plot.BLUE, plot.ORANGE, plot.PURPLE, plot.SKY, plot.RED, plot.YELLOW)
 
 
-def facts(accessor: Accessor, audit: AuditReport) -> tuple[Fact, ...]:
+def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
     """The numbers that a reader looks for first."""
-    summary, status = accessor.summary(), accessor.status
-    found = [Fact("sites", str(len(summary))), Fact("jobs", str(len(accessor.jobs)))]
+    accessor = Accessor(n)
+    found, status = [], accessor.status
+    if accessor.sites:
+        jobs = sum(len(site.loads) for site in accessor.sites.values())
+        found += [Fact("sites", str(len(accessor.sites))), Fact("jobs", str(jobs))]
+    if accessor.fleets:
+        found.append(Fact("fleets", str(len(accessor.fleets))))
     if "objective" in status:
         found.append(Fact("objective", shown(status["objective"]), "USD"))
         found.append(Fact("gap", f"{100 * float(str(status['gap'])):.3g}", "%"))
     meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
+    energy = float(meter @ n.snapshot_weightings["stores"].loc[meter.index])
     found += [
-        Fact("energy at the meters", shown(float(summary["energy"].sum())), "MWh"),
-        Fact("peak of all sites", shown(float(meter.max())), "MW"),
-        Fact("GPU-hours", shown(float(summary["gpu_hours"].sum())), "GPU-h"),
-        Fact("audit", f"{int(audit.frame['passed'].sum())} of {len(audit.frame)}", "checks passed"),
+        Fact("energy at the meters", shown(energy), "MWh"),
+        Fact("peak of all meters", shown(float(meter.max())), "MW"),
     ]
+    if accessor.sites:
+        found.append(Fact("GPU-hours", shown(float(accessor.summary()["gpu_hours"].sum())), "GPU-h"))
+    if accessor.fleets:
+        calls = accessor.calls()
+        found += [Fact("calls", str(len(calls))), Fact("relief", shown(float(calls["energy"].sum())), "MWh")]
+    found.append(Fact("audit", f"{int(audit.frame['passed'].sum())} of {len(audit.frame)}", "checks passed"))
     return tuple(found)
 
 
@@ -55,11 +66,13 @@ def summary(n: pypsa.Network) -> Section:
         "waiting_hours": "h",
         "boundary_idle": "GPU-h",
     }
-    tables = [Table("Sites", accessor.summary(), units)]
-    text = [
-        "Energy, peak and least power are those at the meter; waiting hours are summed over the jobs of a site, before "
-        "they are done; boundary idle is what is left of the last slot of a training edge."
-    ]
+    tables, text = [], []
+    if accessor.sites:
+        tables.append(Table("Sites", accessor.summary(), units))
+        text.append(
+            "Energy, peak and least power are those at the meter; waiting hours are summed over the jobs of a site, "
+            "before they are done; boundary idle is what is left of the last slot of a training edge."
+        )
     if not n.has_scenarios:
         costs = accessor.costs().reset_index()
         total = pd.DataFrame([{"component": "all", "carrier": "", "cost": costs["cost"].sum()}])
@@ -75,7 +88,7 @@ def summary(n: pypsa.Network) -> Section:
 def balance(n: pypsa.Network) -> Section:
     """What fed the network, and what it fed."""
     if n.has_scenarios:
-        return Section("Balance", ("The network has scenarios: there is no single balance to show.",))
+        return Section("Balance", absent=("The network has scenarios: there is no single balance to show.",))
     frame = Accessor(n).balance()
     hours = n.snapshot_weightings["stores"].loc[frame.index]
     energy = frame.mul(hours, axis=0).sum().rename("energy").rename_axis("source").to_frame()
@@ -98,11 +111,11 @@ def balance(n: pypsa.Network) -> Section:
 def jobs(n: pypsa.Network) -> Section:
     """What each job may do, and what it runs when."""
     accessor = Accessor(n)
-    steps = accessor.schedule()
+    steps, own = accessor.schedule(), accessor.jobs.loc[list(accessor.sites)]
     units = {"p_nom": "MW", "hours": "h", "deadline": "h", "it_power": "MW", "energy": "MWh IT"}
     restarts = int(steps["restart"].sum())
     alt = (
-        f"Gantt chart of {len(accessor.jobs)} jobs: {len(steps)} training edges, each ending at a checkpoint, in "
+        f"Gantt chart of {len(own)} jobs: {len(steps)} training edges, each ending at a checkpoint, in "
         f"{len(steps.groupby(['site', 'job', 'pipeline', 'tensor', 'data']))} modes, with {restarts} restarts after "
         "waiting."
     )
@@ -112,7 +125,7 @@ def jobs(n: pypsa.Network) -> Section:
     )
     picture = Picture("Jobs, modes and checkpoints", alt, plot.gantt(steps, accessor.gpus().index))
     tables = (
-        Table("Jobs", accessor.jobs, units),
+        Table("Jobs", own, units),
         Table("Schedule", steps, units | {"boundary_idle": "GPU-h"}),
         Table("Modes by snapshot", accessor.modes(), long=True),
     )
@@ -122,8 +135,8 @@ def jobs(n: pypsa.Network) -> Section:
 def execution(n: pypsa.Network) -> Section:
     """GPUs, progress and composition of the load, site by site."""
     accessor = Accessor(n)
-    power, gpus, progress = accessor.power(), accessor.gpus(), accessor.progress()
     found, pictures, text = accessor.sites, [], []
+    power, gpus, progress = accessor.power()[list(found)], accessor.gpus(), accessor.progress()
     if len(found) > 1:
         alt = f"Power at the meter, GPUs and progress of {len(found)} sites over time."
         pictures.append(Picture("All sites", alt, plot.sites(power, gpus, progress)))
@@ -144,27 +157,32 @@ def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
     """Prices at the sites, what each job pays, and what flexibility is worth."""
     accessor = Accessor(n)
     origin, pictures = str(accessor.status.get("prices", NO_PRICES)), []
-    tables, text = [], []
+    tables, text, absent = [], [], []
     if origin == NO_PRICES or n.has_scenarios:
-        text.append("There are no prices to show, and so no payments: see the notice at the top.")
+        absent.append("There are no prices to show, and so no payments: see the notice at the top.")
     else:
-        paid, price = _payments(n, accessor), _grid_prices(n, accessor)
+        price = _grid_prices(n, accessor)
         meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
         spread = ", ".join(f"{site} {shown(price[site].min())} to {shown(price[site].max())}" for site in price)
-        alt = f"Price and power at the meter of each site over time; prices in USD/MWh: {spread}."
+        whose = " and ".join(word for word, there in (("site", accessor.sites), ("fleet", accessor.fleets)) if there)
+        alt = f"Price and power at the meter of each {whose} over time; prices in USD/MWh: {spread}."
         figure = solve_plots.prices(price, meter, f"prices from the {origin}")
-        pictures.append(Picture("Prices at the grid bus of each site", alt, figure))
+        pictures.append(Picture(f"Prices at the grid bus of each {whose}", alt, figure))
         units = {"energy": "MWh IT", "payment": "USD", "paid": "USD/MWh", "mean_price": "USD/MWh", "timing": "USD"}
-        tables.append(Table("Payments", paid, units))
+        if accessor.sites:
+            tables.append(Table("Payments", _payments(n, accessor), units))
+        if accessor.fleets:
+            paid = fleet_sections.payments(n, accessor, price)
+            tables.append(Table("Payments of fleets", _without_dust(paid), units | {"energy": "MWh"}))
         tables.append(Table("Prices by snapshot", price, dict.fromkeys(map(str, price.columns), "USD/MWh"), long=True))
         text.append(
             "A price says what one more MWh would cost while every job keeps its schedule. The value of timing is what "
             "the energy of a part would cost at the mean price, less what it does cost; below 0, the part draws in "
             "dear hours. Prices behind a site's import are those of its grid bus times the PUE."
         )
-    if values is None:
-        text.append("Values of GPUs, connection and waiting need further solves; they were not asked for.")
-    else:
+    if values is None and accessor.sites:
+        absent.append("Values of GPUs, connection and waiting need further solves; they were not asked for.")
+    if values is not None:
         known = ", ".join(f"{shown(key)} {shown(value)} USD" for key, value in values["value"].items())
         alt = f"Value of flexibility by site: {known}."
         pictures.append(Picture("Value of flexibility", alt, solve_plots.flexibility(values)))
@@ -173,7 +191,7 @@ def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
             "Values of flexibility come from solving again with one step more, or without waiting; discrete decisions "
             "have no marginal value. The uncertainty is the sum of the gaps of both solves."
         )
-    return Section("Prices and value of flexibility", tuple(text), tuple(pictures), tuple(tables))
+    return Section("Prices and value of flexibility", tuple(text), tuple(pictures), tuple(tables), tuple(absent))
 
 
 def audit(report: AuditReport) -> Section:
@@ -238,8 +256,9 @@ def _colours(n: pypsa.Network, frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _grid_prices(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
-    """Price at the grid bus of each site, USD/MWh."""
+    """Price at the grid bus of each site and fleet, USD/MWh."""
     buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in accessor.sites.values()}
+    buses |= {fleet: str(n.generators.at[fleet, "bus"]) for fleet in accessor.fleets}
     chosen = accessor.power().index
     price = columns(n.c.buses.dynamic["marginal_price"], sorted(set(buses.values()))).loc[chosen]
     return pd.DataFrame({site: price[bus] for site, bus in buses.items()}).rename_axis(columns="site")

@@ -85,6 +85,12 @@ def test_three_levels_with_a_jackknife_for_the_last(synthetic):
     last = levels["clusters in the fleet"]
     assert last.interval[0] < last.median < last.interval[1]
     assert np.isnan(levels["workloads in a cluster"].interval).all()
+    for level in levels.values():
+        frame = level.to_frame()
+        assert frame["ratio"].median() == level.median
+        assert frame["parent"].to_list() == list(level.ratios.index)
+        np.testing.assert_array_equal(frame[["p5", "p95"]], [level.interval] * len(frame))
+        assert frame.attrs["units"] == {"ratio": "1", "p5": "1", "p95": "1"}
 
 
 def test_a_calendar_is_removed_completely():
@@ -111,12 +117,23 @@ def test_attribution_reports_shares_of_excess_variance(synthetic):
     assert result.removed["raw"] == 0.0
     assert result.interval[0] < ratios["raw"] < result.interval[1]
     assert ((result.plateaus["end"] - result.plateaus["start"]) >= 14 * 24 - 1).all()
+    frame = result.to_frame()
+    assert frame.attrs["units"] == dict.fromkeys(("ratio", "removed", "p5", "p95"), "1")
+    rows = frame.set_index("residual")
+    assert rows["ratio"].to_dict() == ratios
+    assert rows["removed"].to_dict() == result.removed
+    # Only the raw residual is drawn again in blocks.
+    assert tuple(rows.loc["raw", ["p5", "p95"]]) == result.interval
+    assert rows[["p5", "p95"]].drop("raw").isna().all(axis=None)
 
 
 def test_training_share_and_variability(synthetic):
     result = fleet.variability_by_training(synthetic.statistics, replicates=50)
     assert result.clusters["training_share"].between(0, 1).all()
     assert result.interval[0] <= result.interval[1]
+    frame = result.to_frame()
+    assert frame.attrs["units"] == {"training_share": "1", "variation": "1"}
+    pd.testing.assert_frame_equal(frame.set_index("cluster"), result.clusters)
 
 
 def test_load_shape_of_a_known_series():

@@ -240,7 +240,51 @@ def test_fleets_keep_their_relief(tmp_path: Path) -> None:
     assert not is_frozen(read)
 
 
-def test_a_fleet_of_free_size_is_not_frozen() -> None:
+@pytest.mark.parametrize("hook", [False, True])
+def test_fleets_alone_are_frozen_too(hook: bool, tmp_path: Path) -> None:
+    n = tight()
+    if hook:
+        n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+    else:
+        aidc.optimize(n, **QUIET)
+    aidc.export(n, tmp_path / "frozen.nc")
+    plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
+    assert plain.objective == pytest.approx(n.objective, rel=1e-6)
+    pd.testing.assert_frame_equal(aidc.load(plain.file).aidc.calls(), n.aidc.calls(), check_dtype=False)
+    part = tight()
+    aidc.optimize(part, part.snapshots[:6], **QUIET)
+    with pytest.raises(aidc.StaleError, match="2 of 8 snapshots"):
+        aidc.freeze(part)
+
+
+FREE = {"p_nom": None, "p_nom_extendable": True, "p_nom_max": 30.0, "marginal_cost": 0.0, "capital_cost": -100.0}
+
+
+def test_a_firm_fleet_of_free_size_stays_free(tmp_path: Path) -> None:
+    """20 MW less 11.8 MW in hour 3 alone: plain PyPSA finds the size, and one more MWh there costs a MW of fleet."""
+    n = tight(**FREE)
+    n.loads_t.p_set["town"] = [10, 10, 10, 11.8, 11.4, 10, 10, 10]
+    aidc.optimize(n, **QUIET)
+    assert n.generators.at["f", "p_nom_opt"] == pytest.approx(8.2)
+    # A MW of fleet is worth 100 USD and costs 10 in each of eight hours, and once more what hour 3 is short of.
+    assert n.buses_t.marginal_price["grid"].tolist() == pytest.approx([10, 10, 10, 30, 10, 10, 10, 10])
+    aidc.export(n, tmp_path / "frozen.nc")
+    plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
+    assert plain.objective == pytest.approx(n.objective, rel=1e-6)
+    np.testing.assert_allclose(plain.prices, n.buses_t.marginal_price, atol=1e-6, rtol=1e-6)
+    assert aidc.load(plain.file).generators.at["f", "p_nom_opt"] == pytest.approx(8.2)
+
+
+def test_a_firm_fleet_of_free_size_beside_a_job(tmp_path: Path) -> None:
+    n = tight(**FREE)
+    n.loads_t.p_set["town"] = [10, 10, 10, 11.8, 11.4, 10, 5, 5]
+    site(n, jobs=[job(hours=2.0, segments=2)])
+    hold_round_trip(n, tmp_path, 1e-9)
+    assert n.generators.at["f", "p_nom_opt"] == pytest.approx(8.2 - 1.25)
+
+
+def test_a_fleet_of_free_size_with_relief_is_not_frozen() -> None:
+    """At a size that is data, plain PyPSA had 500 USD/MWh in hours 3 and 4, where the size is worth 230 in one."""
     n = tight(**TABLE, p_nom=None, p_nom_extendable=True, p_nom_max=9.0, capital_cost=-100.0)
     aidc.optimize(n, **QUIET)
     with pytest.raises(aidc.UnsupportedError, match="fleets of free size, f"):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,9 +16,12 @@ from typer.testing import CliRunner
 import pypsa_aidc as aidc
 from pypsa_aidc.cli import app
 from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
+from pypsa_aidc.headroom import headroom
 from pypsa_aidc.network.site import copy_network
 from tests.conftest import ROOT
-from tests.network.tiny import grid, job, site
+from tests.headroom.grids import triangle
+from tests.network.test_fleet import tight
+from tests.network.tiny import QUIET, grid, job, site
 from tests.report.page import Page
 
 
@@ -95,6 +100,74 @@ def test_bad_input_is_named(folder, monkeypatch, arguments, named) -> None:
     assert isinstance(done.exception, aidc.InputError)
     assert named in str(done.exception)
     assert not (folder / "never.html").exists()
+
+
+def answered(*arguments: object) -> dict[str, Any]:
+    done = CliRunner().invoke(app, ["report", "--json", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return dict(json.loads(done.stdout))
+
+
+def test_the_answer_has_the_notices_of_the_file(folder, tmp_path) -> None:
+    n = aidc.load(folder / "solved.nc")
+    n.meta["synthetic"] = "all loads"
+    n.export_to_netcdf(tmp_path / "synthetic.nc")
+    answer = answered(tmp_path / "synthetic.nc", "--out", tmp_path / "r.html")
+    assert answer["notes"][0] == "Caution. Synthetic, not measured: network (all loads)."
+    assert answer["notes"][1].startswith("Prices and value of flexibility: Values of GPUs")
+    words = Page(tmp_path / "r.html").words
+    assert all(note.split(": ", 1)[1] in words for note in answer["notes"])
+    assert set(answer["tables"]) == {"jobs", "schedule"}
+
+
+def test_fleets_without_sites(tmp_path) -> None:
+    n = tight()
+    aidc.optimize(n, **QUIET)
+    n.export_to_netcdf(tmp_path / "fleet.nc")
+    answer = answered(tmp_path / "fleet.nc", "--out", tmp_path / "r.html")
+    assert set(answer["tables"]) == {"jobs", "fleets", "calls", "limits"}
+    assert [call["duration"] for call in answer["tables"]["calls"]] == n.aidc.calls()["duration"].to_list()
+    assert answer["notes"] == []
+    assert "Relief by duration" in Page(tmp_path / "r.html").tables
+    with pytest.raises(aidc.InputError, match=r"--values.*training sites"):
+        answered(tmp_path / "fleet.nc", "--values")
+
+
+def test_headroom_as_the_verb_headroom_writes_it(folder, solved_pair, tmp_path) -> None:
+    n = copy_network(solved_pair)
+    found = headroom(n)
+    found.to_netcdf(tmp_path / "headroom.nc")
+    answer = answered(folder / "solved.nc", "--headroom", tmp_path / "headroom.nc", "--out", tmp_path / "r.html")
+    page = Page(tmp_path / "r.html")
+    head, *rows = page.tables["Headroom"]
+    assert head[:4] == ["bus", "headroom (MW)", "status", "element"]
+    frame = found.to_frame()
+    shown = {row[0]: row[3] for row in rows}
+    assert shown == frame["element"].to_dict()
+    assert frame["headroom"].reindex(list(shown)).is_monotonic_increasing
+    limits = {row[0]: row[1] for row in page.tables["What limits headroom"][1:]}
+    assert limits == frame["element"].value_counts().astype(str).to_dict()
+    # Buses without a place have no map, and the answer says so.
+    assert any("There is no map" in note for note in answer["notes"])
+    assert "fixed dispatch, distribution factors" in page.words
+    assert len(answer["tables"]["headroom"]) == len(frame)
+    n.buses.loc[["grid", "far"], ["x", "y"]] = [[1.0, 2.0], [3.0, 5.0]]
+    headroom(n).to_netcdf(tmp_path / "placed.nc")
+    placed = answered(folder / "solved.nc", "--headroom", tmp_path / "placed.nc", "--out", tmp_path / "r.html")
+    assert not any("map" in note for note in placed["notes"])
+    assert any(alt.startswith("Map of headroom") for _, _, alt in Page(tmp_path / "r.html").images)
+
+
+@pytest.mark.parametrize(
+    ("name", "named"), [("gone", "an existing netCDF"), ("envelope", "headroom"), ("other", "buses of")]
+)
+def test_a_headroom_file_that_does_not_fit(folder, tmp_path, name, named) -> None:
+    path = folder / "envelope.nc" if name == "envelope" else tmp_path / f"{name}.nc"
+    if name == "other":
+        headroom(triangle()).to_netcdf(path)
+    with pytest.raises(aidc.InputError, match=named):
+        answered(folder / "solved.nc", "--headroom", path, "--out", tmp_path / "never.html")
+    assert not (tmp_path / "never.html").exists()
 
 
 def test_faults_of_a_headroom_table_are_told_together(solved_pair, tmp_path) -> None:
