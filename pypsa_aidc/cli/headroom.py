@@ -15,6 +15,7 @@ from rich.table import Table
 
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.portfolio import PortfolioOption, named, peak_of
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError, near
 from pypsa_aidc.fleet import Contract, Surface
@@ -48,13 +49,14 @@ def headroom_verb(
     envelope: Annotated[
         Path | None, typer.Option(help="envelope.nc, for a contract: relief in calls, up to its offer over --peak.")
     ] = None,
+    portfolio: PortfolioOption = "supported",
     duration: Annotated[int | None, typer.Option(help="Hours of a call of the contract; 4.", min=1)] = None,
     reliability: Annotated[float | None, typer.Option(help="Reliability of a call, 0 … 1; 0.95.")] = None,
     q: Annotated[
         float | None, typer.Option(help="Of a contract: fraction of eligible power that is really shed, 0 … 1; 1.")
     ] = None,
     peak: Annotated[
-        float | None, typer.Option(help="MW at the meter of the fleet whose K it is; the highest of the envelope.")
+        float | None, typer.Option(help="MW at the meter of the fleet whose K it is; the highest of its portfolio.")
     ] = None,
     emergency: Annotated[float, typer.Option(help="Rating after an outage over normal rating.", min=1.0)] = 1.0,
     slack: Annotated[
@@ -89,7 +91,7 @@ def headroom_verb(
     if size is not None:
         faults.number("--size", size, above=0)
     faults.raise_any()
-    contract, largest = _contract(surface, envelope, duration, reliability, q, peak)
+    contract, largest = _contract(surface, envelope, portfolio, duration, reliability, q, peak)
     if dry_run:
         _require_buses(opened, bus or [])
         reply.rehearsed(
@@ -146,6 +148,7 @@ def headroom_verb(
 def _contract(
     surface: Path | None,
     envelope: Path | None,
+    portfolio: str,
     duration: int | None,
     reliability: float | None,
     q: float | None,
@@ -168,10 +171,15 @@ def _contract(
     if envelope is None:
         return None, None
     load = fleet.load_envelope(envelope)
+    clusters = load.portfolio(named(portfolio))
     terms = fleet.contract(
-        load, duration or _DURATION, _RELIABILITY if reliability is None else reliability, q=1.0 if q is None else q
+        load,
+        duration or _DURATION,
+        _RELIABILITY if reliability is None else reliability,
+        q=1.0 if q is None else q,
+        portfolio=clusters,
     )
-    return terms, float(load.facility.max()) if peak is None else peak
+    return terms, peak_of(load, clusters) if peak is None else peak
 
 
 def _show_fits(fits: pd.DataFrame, size: float, snapshots: int, reply: Reply) -> None:
