@@ -78,7 +78,7 @@ def _contract(
         f"One call: {shown(contract.offer)} MW of relief for {contract.duration} h, then "
         f"{shown(contract.rebound_energy)} MWh of rebound within {shown(contract.recovery_time)} h."
     )
-    text = (
+    text: tuple[str, ...] = (
         f"Terms that the history of the fleet supports. Source: {contract.source or 'not stated'}. Net over gross "
         f"energy of a call is {shown(contract.net_energy)}; below 0, a call costs energy.",
     )

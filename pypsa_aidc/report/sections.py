@@ -290,7 +290,8 @@ def _grid_prices(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
 
 def _payments(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
     """Bill by part, with the price it paid, the mean price at its bus, and what its timing is worth."""
-    bill, chosen = accessor.bill(), accessor.power().index
+    chosen, found = accessor.power().index, accessor.bill()
+    bill = found[found.index.get_level_values("site").isin(list(accessor.sites))].copy()
     weight = n.snapshot_weightings["objective"].loc[chosen]
     buses = {site.name: site.bus for site in accessor.sites.values()}
     price = columns(n.c.buses.dynamic["marginal_price"], list(buses.values())).loc[chosen]
