@@ -206,3 +206,16 @@ class TestCheck:
         done = run("check", tmp_path / name)
         assert done.code == 2
         assert done.err.startswith("error: aidc.load")
+
+
+def test_versions(run: Runner) -> None:
+    done = run("--version")
+    assert (done.code, done.out) == (0, f"pypsa-aidc {aidc.__version__}, PyPSA {pypsa.__version__}\n")
+
+
+def test_networks_in_a_csv_folder(run: Runner, tmp_path: Path) -> None:
+    n = grid()
+    n.export_to_csv_folder(tmp_path / "folder")
+    done = run("headroom", tmp_path / "folder", "--redispatch", "--out", tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    assert (tmp_path / "out" / "headroom.csv").is_file()
