@@ -213,6 +213,9 @@ def test_versions(run: Runner) -> None:
     assert (done.code, done.out) == (0, f"pypsa-aidc {aidc.__version__}, PyPSA {pypsa.__version__}\n")
 
 
+# PyPSA leaves the files that it writes to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_networks_in_a_csv_folder(run: Runner, tmp_path: Path) -> None:
     n = grid()
     n.export_to_csv_folder(tmp_path / "folder")
