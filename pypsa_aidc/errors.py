@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from numbers import Real
 
 import numpy as np
@@ -90,6 +91,18 @@ class UnitWarning(UserWarning):
 
 class PriceWarning(UserWarning):
     """A file from which plain PyPSA gets the right loads and objective, but not every price."""
+
+
+def near(name: object, known: Iterable[object]) -> str:
+    """Ask whether another name was meant, or return "" if none is near.
+
+    Examples
+    --------
+    >>> near("nroth", ["north", "middle"])
+    "Did you mean 'north'?"
+    """
+    close = get_close_matches(str(name), [str(one) for one in known], 3)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 class Faults:

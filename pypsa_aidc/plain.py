@@ -1,9 +1,21 @@
-"""Checked fields as Python's own numbers, so that a specification is JSON and equal inputs are equal."""
+"""Values in plain form: checked fields as Python's own numbers, and counts as words that agree with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "error"), counted(0, "note"), counted(3, "Bus")
+    ('1 error', '0 notes', '3 Buses')
+    """
+    many = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{count:,} {noun}{'' if count == 1 else many}"
 
 
 def settle(record: Any, *, whole: Iterable[str] = (), real: Iterable[str] = ()) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
+import pypsa
 import typer
 from rich.console import Console
 
+import pypsa_aidc
 from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, report, screen, surface
 from pypsa_aidc.cli.reply import with_progress
 from pypsa_aidc.cli.verb import Verb, configurable
@@ -24,10 +26,27 @@ EXIT_NO_SOLUTION = 3
 app = typer.Typer(
     name="pypsa-aidc",
     help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution; "
-    "check: 0 nothing, 1 warnings, 2 errors.",
+    "check: 0 nothing, 1 warnings, 2 errors. 3 is also a file without the solution that a verb needs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"pypsa-aidc {pypsa_aidc.__version__}, PyPSA {pypsa.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print versions and leave.", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options before any verb; those of the verbs are listed by `pypsa-aidc VERB --help`."""
+
+
 for verb in (
     check.check_verb,
     modes.modes_verb,

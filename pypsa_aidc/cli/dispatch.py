@@ -186,15 +186,8 @@ def open_network(path: Path, verb: str, *, sites_only: bool = True) -> pypsa.Net
     InputError
         No such file, no network in it, or a network without AIDC; `verb` says who asked.
     """
+    n = load(path)
     faults = Faults(verb)
-    faults.require(path.is_file(), "network", str(path), "an existing netCDF file")
-    faults.raise_any()
-    try:
-        n = pypsa.Network(path)
-    except Exception as error:
-        faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
-        faults.raise_any()
-        raise
     there = bool(n.aidc.sites) or (not sites_only and bool(n.aidc.fleets))
     what = "at least one AIDC with training jobs" if sites_only else "at least one AIDC: a site or a fleet"
     remedy = (

@@ -49,8 +49,12 @@ class Report:
     def path(self, name: str) -> Path:
         """File for a result."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.written.append(self.folder / (f"synthetic_{name}" if self.synthetic else name))
+        self.written.append(self.folder / self.name(name))
         return self.written[-1]
+
+    def name(self, name: str) -> str:
+        """Name of a file that says whether it is about the synthetic fleet."""
+        return f"synthetic_{name}" if self.synthetic else name
 
     def table(self, name: str, frame: pd.DataFrame, title: str) -> None:
         """Print a table and write it as CSV."""

@@ -15,10 +15,13 @@ from rich.table import Table
 
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.portfolio import PortfolioOption, named, peak_of
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults, InputError, near
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.headroom import headroom
+from pypsa_aidc.headroom import BusHeadroom, headroom
+from pypsa_aidc.network import load
+from pypsa_aidc.plain import counted
 
 _DURATION, _RELIABILITY = 4, 0.95
 """Of a call, where nothing else is said; as for the verb `report`."""
@@ -37,29 +40,38 @@ def headroom_verb(
     bus: Annotated[list[str] | None, typer.Option("--bus", "-b", help="Bus, repeatable; all by default.")] = None,
     redispatch: Annotated[bool, typer.Option(help="Dispatch anew for each bus, by linear programme.")] = False,
     outages: Annotated[bool, typer.Option(help="Secure against every line and transformer (N-1).")] = False,
-    relief: Annotated[float | None, typer.Option(help="Share of the site that may be curtailed.", min=0.0)] = None,
+    relief: Annotated[
+        float | None, typer.Option(help="Share of the site that may be curtailed, 0 … 1: 0.2 for 20 %.", min=0.0)
+    ] = None,
     surface: Annotated[
         Path | None, typer.Option(help="surface.nc: relief by duration, up to K over --peak per MW of site.")
     ] = None,
     envelope: Annotated[
         Path | None, typer.Option(help="envelope.nc, for a contract: relief in calls, up to its offer over --peak.")
     ] = None,
+    portfolio: PortfolioOption = "all",
     duration: Annotated[int | None, typer.Option(help="Hours of a call of the contract; 4.", min=1)] = None,
     reliability: Annotated[float | None, typer.Option(help="Reliability of a call, 0 … 1; 0.95.")] = None,
     q: Annotated[
         float | None, typer.Option(help="Of a contract: fraction of eligible power that is really shed, 0 … 1; 1.")
     ] = None,
     peak: Annotated[
-        float | None, typer.Option(help="MW at the meter of the fleet whose K it is; the highest of the envelope.")
+        float | None, typer.Option(help="MW at the meter of the fleet whose K it is; the highest of its portfolio.")
     ] = None,
     emergency: Annotated[float, typer.Option(help="Rating after an outage over normal rating.", min=1.0)] = 1.0,
     slack: Annotated[
         Literal["spare", "capacity", "load"], typer.Option(help="Without redispatch: what serves the site.")
     ] = "spare",
-    cutoff: Annotated[float, typer.Option(help="Without redispatch: distribution factor that counts.")] = 1e-6,
+    cutoff: Annotated[
+        float, typer.Option(help="Without redispatch: distribution factor that counts; planners use 0.03 to 0.05.")
+    ] = 1e-6,
     worsened: Annotated[
         bool, typer.Option(help="Without redispatch: only overloads that a site worsens count.")
     ] = False,
+    size: Annotated[
+        float | None,
+        typer.Option(help="MW of a site: whether it fits, when not, and what limits it then."),
+    ] = None,
     rows: Annotated[int, typer.Option(help="Rows of the table on screen, the largest first.", min=0)] = 20,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for headroom.csv, headroom.nc and map.png.")] = Path(
         "headroom"
@@ -68,11 +80,18 @@ def headroom_verb(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Print the largest AIDC at each bus with what limits it; write headroom.csv, headroom.nc and a map."""
+    """Print the largest AIDC at each bus with what limits it; write headroom.csv, headroom.nc and a map.
+
+    With --size also fits.csv, on whether a site of that size fits, and misfits.csv, the snapshots at which it does not.
+    """
     quiet_libraries()
     reply = Reply(as_json, quiet, width=None)
-    opened = _open(network)
-    contract, largest = _contract(surface, envelope, duration, reliability, q, peak)
+    opened = load(network)
+    faults = Faults("pypsa-aidc headroom")
+    if size is not None:
+        faults.number("--size", size, above=0)
+    faults.raise_any()
+    contract, largest = _contract(surface, envelope, portfolio, duration, reliability, q, peak)
     if dry_run:
         _require_buses(opened, bus or [])
         reply.rehearsed(
@@ -93,6 +112,7 @@ def headroom_verb(
             slack=slack,
             cutoff=cutoff,
             overloads="worsened" if worsened else "refuse",
+            by_snapshot=size is not None and not redispatch,
         )
     frame = result.to_frame()
     ranked = frame.sort_values("headroom", ascending=False, kind="stable")
@@ -102,6 +122,12 @@ def headroom_verb(
     result.to_csv(out / "headroom.csv")
     result.to_netcdf(out / "headroom.nc")
     written = [out / "headroom.csv", out / "headroom.nc"]
+    tables = {"headroom": ranked}
+    if size is not None:
+        tables["fits"] = result.fits(size).loc[ranked.index]
+        reply.line(f"{size:g} MW fits at {tables['fits']['fits'].sum()} of {counted(len(ranked), 'bus')}")
+        _show_fits(tables["fits"].head(rows), size, len(opened.snapshots), reply)
+        written += _write_fits(tables["fits"], result, size, out)
     notes = [note for note in str(result.data.attrs["notes"]).split("; ") if note]
     figure = Figure(figsize=(8, 7), layout="constrained")
     try:
@@ -113,13 +139,16 @@ def headroom_verb(
         reply.show(notes[-1], style="dim", highlight=False, markup=False)
     for path in written:
         reply.show(f"wrote {path}", highlight=False)
-    tables = {"headroom": ranked} | ({"terms": contract.to_frame()} if isinstance(contract, Contract) else {})
-    reply.answer({"network": network, "response": result.data.attrs["response"]}, tables, notes, written)
+    if isinstance(contract, Contract):
+        tables["terms"] = contract.to_frame()
+    about = {"network": network, "response": result.data.attrs["response"], "size": size}
+    reply.answer(about, tables, notes, written)
 
 
 def _contract(
     surface: Path | None,
     envelope: Path | None,
+    portfolio: str,
     duration: int | None,
     reliability: float | None,
     q: float | None,
@@ -142,27 +171,38 @@ def _contract(
     if envelope is None:
         return None, None
     load = fleet.load_envelope(envelope)
+    clusters = load.portfolio(named(portfolio))
     terms = fleet.contract(
-        load, duration or _DURATION, _RELIABILITY if reliability is None else reliability, q=1.0 if q is None else q
+        load,
+        duration or _DURATION,
+        _RELIABILITY if reliability is None else reliability,
+        q=1.0 if q is None else q,
+        portfolio=clusters,
     )
-    return terms, float(load.facility.max()) if peak is None else peak
+    return terms, peak_of(load, clusters) if peak is None else peak
 
 
-def _open(path: Path) -> pypsa.Network:
-    faults = Faults("pypsa-aidc headroom")
-    faults.require(path.is_file(), "network", str(path), "an existing netCDF file")
-    faults.raise_any()
-    try:
-        return pypsa.Network(path)
-    except Exception as error:
-        faults.add("network", str(path), f"a netCDF file of a PyPSA network ({error})")
-        raise InputError(faults.subject, tuple(faults)) from error
+def _show_fits(fits: pd.DataFrame, size: float, snapshots: int, reply: Reply) -> None:
+    """Say for each bus at which it does not fit when, and what limits it then."""
+    for bus, row in fits[~fits["fits"]].iterrows():
+        when = "" if pd.isna(row["misfits"]) else f" at {row['misfits']} of {snapshots} snapshots"
+        worst = "" if pd.isna(row["snapshot"]) or row["snapshot"] == "" else f"; tightest at {row['snapshot']}"
+        lost = f" with {row['outage']} out" if row["outage"] else ""
+        reply.line(f"bus {bus}: {size:g} MW does not fit{when}: {row['element']} limits it{worst}{lost}")
+
+
+def _write_fits(fits: pd.DataFrame, result: BusHeadroom, size: float, out: Path) -> list[Path]:
+    fits.to_csv(out / "fits.csv", lineterminator="\n")
+    if "room" not in result.data:
+        return [out / "fits.csv"]
+    result.misfits(size).to_csv(out / "misfits.csv", lineterminator="\n")
+    return [out / "fits.csv", out / "misfits.csv"]
 
 
 def _require_buses(n: pypsa.Network, buses: list[str]) -> None:
     faults = Faults("pypsa-aidc headroom")
     for bus in buses:
-        faults.require(bus in n.buses.index, "--bus", bus, "a bus of the network")
+        faults.require(bus in n.buses.index, "--bus", bus, "a bus of the network", near(bus, n.buses.index))
     faults.raise_any()
 
 

@@ -14,6 +14,7 @@ from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.dispatch import open_network
 from pypsa_aidc.cli.headroom_table import open_headroom
+from pypsa_aidc.cli.portfolio import LEAST_HOURS, PortfolioOption, named, peak_of
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.network import values as value_flexibility
 from pypsa_aidc.report.attachments import Attachments
@@ -29,6 +30,7 @@ def report_verb(
     envelope: Annotated[
         Path | None, typer.Option(help="envelope.nc, for a contract, and for K where no surface is given.")
     ] = None,
+    portfolio: PortfolioOption = "all",
     duration: Annotated[int, typer.Option(help="Hours of a call of the contract.", min=1)] = 4,
     reliability: Annotated[float, typer.Option(help="Reliability of a call of the contract, 0 … 1.")] = 0.95,
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
@@ -56,17 +58,23 @@ def report_verb(
     given = [path for path in (network, surface, envelope, headroom) if path is not None]
     fleet_envelope = None if envelope is None else fleet.load_envelope(envelope)
     shown = None if surface is None else fleet.load_surface(surface)
-    if shown is None and fleet_envelope is not None:
-        shown = fleet.surface(fleet_envelope, q=q)
-    terms = None if fleet_envelope is None else fleet.contract(fleet_envelope, duration, reliability, q=q)
+    terms = peak = tested = None
+    if fleet_envelope is not None:
+        clusters = fleet_envelope.portfolio(named(portfolio))
+        shown = shown or fleet.surface(fleet_envelope, q=q, portfolio=clusters)
+        terms = fleet.contract(fleet_envelope, duration, reliability, q=q, portfolio=clusters)
+        peak = peak_of(fleet_envelope, clusters)
+        if fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
+            tested = fleet.backtest(fleet_envelope, (duration,), reliability, portfolio=clusters).summary
     table = None if headroom is None else open_headroom(headroom, n)
+    storages = exclusive or []
     if dry_run:
         reply.rehearsed({"network": network}, f"a report on {', '.join([*n.aidc.sites, *n.aidc.fleets])}", out)
         return
-    storages = exclusive or []
     worth = _worth(n, storages, gap, time_limit) if values else None
-    sources = {f"file {path.name}": f"SHA-256 {sha256(path.read_bytes()).hexdigest()}" for path in given}
-    document = write_report(n, out, Attachments(shown, terms, table, worth, sources), tuple(storages), title)
+    sources = {f"file {path.name}": _digest(path) for path in given}
+    attached = Attachments(shown, terms, table, worth, sources, peak=peak, backtest=tested)
+    document = write_report(n, out, attached, tuple(storages), title)
     reply.show(f"wrote {out}", highlight=False)
     loads = bool(n.aidc.fleets)
     tables = {
@@ -74,11 +82,18 @@ def report_verb(
         "schedule": n.aidc.schedule() if n.aidc.sites else None,
         **({"fleets": n.aidc.fleet_sizes(), "calls": n.aidc.calls(), "limits": n.aidc.fleet_limits()} if loads else {}),
         "terms": None if terms is None else terms.to_frame(),
+        "backtest": tested,
         "headroom": None if table is None else table.to_frame(),
         "values": worth,
     }
     given_tables = {name: frame for name, frame in tables.items() if frame is not None}
-    reply.answer({"network": network, "status": n.aidc.status}, given_tables, document.notes, [out])
+    reply.answer({"network": network, "status": n.aidc.status, "fleet_peak": peak}, given_tables, document.notes, [out])
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, or of the files of a CSV folder in the order of their names."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return f"SHA-256 {sha256(b''.join(file.read_bytes() for file in files if file.is_file())).hexdigest()}"
 
 
 def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-import pypsa
 import typer
 from rich import box
 from rich.table import Table
@@ -35,10 +34,14 @@ from pypsa_aidc.headroom import (
     screen_calls,
 )
 from pypsa_aidc.headroom.screen_plots import plot_headroom, plot_ratios
+from pypsa_aidc.network import load
+from pypsa_aidc.network.exchange import is_network
 
 BUNDLED = "miso_south"
 MARGIN, BUDGET = 0.05, 0.005
 """The case that [2], arXiv 2609.05406, prints in its text."""
+MARGINS, BUDGETS = (0.0, 0.02, MARGIN, 0.1), (0.0025, BUDGET, 0.01, 0.015, 0.02)
+"""All its cases."""
 RECOVERY = 4
 OFFSETS = {"random": "random", "day": "aligned", "week": "aligned", "all": "all"}
 STEPS = {"day": 24, "week": 168}
@@ -54,10 +57,18 @@ def screen_verb(
     envelope: Annotated[Path | None, typer.Option(help="envelope.nc; the synthetic fleet if left out.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results.")] = Path("screen-results"),
     margin: Annotated[
-        list[float] | None, typer.Option(help="Margin of the cap over peak demand; repeatable. 0, 0.02, 0.05, 0.1.")
+        list[float] | None,
+        typer.Option(
+            help="Margin of the cap over peak demand, a share; repeatable, the first is that of the table. "
+            "The paper's 0.05, and 0, 0.02, 0.1."
+        ),
     ] = None,
     budget: Annotated[
-        list[float] | None, typer.Option(help="Share of hours that may be called; repeatable. 0.25 % to 2 %.")
+        list[float] | None,
+        typer.Option(
+            help="Share of hours that may be called; repeatable, the first is that of the table. "
+            "The paper's 0.005, and others from 0.0025 to 0.02."
+        ),
     ] = None,
     period: Annotated[Literal["whole", "year"], typer.Option(help="What a budget is a share of.")] = "whole",
     offsets: Annotated[
@@ -66,6 +77,13 @@ def screen_verb(
     seed: Annotated[int | None, typer.Option(help=f"Seed of random alignments; {Offsets().seed}.")] = None,
     region: Annotated[str | None, typer.Option(help="Region in a demand file, e.g. 8910.")] = None,
     column: Annotated[str | None, typer.Option(help="Column of a demand file: raw, imputed, adjusted.")] = None,
+    stamps: Annotated[
+        Literal["ending", "beginning"] | None,
+        typer.Option(help="Of two columns: which end of its hour a stamp marks; ending.", show_default=False),
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Of two columns: time zone of stamps that state none; UTC.")
+    ] = None,
     calendar: Annotated[
         str | None, typer.Option(help="Time zone in which days and years start; of a file, UTC.")
     ] = None,
@@ -89,38 +107,48 @@ def screen_verb(
     quiet_libraries()
     faults = Faults("pypsa-aidc screen")
     faults.require(seed is None or offsets == "random", "--seed", seed, "nothing: only random offsets are drawn")
-    faults.require(demand is None or demand.is_file(), "demand", str(demand), "an existing file")
+    faults.require(demand is None or demand.exists(), "demand", str(demand), "an existing file")
+    for value in margin or ():
+        below = f"The cap would be {-100 * value:g} % below a peak that is there without any site: nothing fits."
+        faults.number("--margin", value, at_least=0, remedy=below if value < 0 else "")
     faults.raise_any()
-    margins, budgets = sorted(margin or (0.0, 0.02, 0.05, 0.1)), sorted(budget or (0.0025, 0.005, 0.01, 0.015, 0.02))
+    margins, budgets = sorted(margin or MARGINS), sorted(budget or BUDGETS)
+    first = (margin[0] if margin else MARGIN, budget[0] if budget else BUDGET)
     drawn = Offsets().seed if seed is None else seed
     alignments = Offsets(OFFSETS[offsets], seed=drawn, step=STEPS.get(offsets, 24))  # type: ignore[arg-type]
     reply = Reply(as_json, quiet)
     notes: list[str] = []
     with _noted(reply, notes):
-        tidy = _demand(demand, {"region": region, "column": column}, calendar, gaps, limit)
+        options = {"region": region, "column": column, "stamps": stamps, "timezone": timezone}
+        tidy = _demand(demand, options, calendar, gaps, limit)
     made = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
     shapes = profiles(made, q=q, tier=tier)
     report = Report(out, made.synthetic, reply, notes=notes)
-    reply.show(str(tidy), f"\n{tidy.source}, column '{tidy.column}'", highlight=False)
+    reply.line(f"{tidy}\n{tidy.source}, column '{tidy.column}'")
+    open_options = {"--stamps": stamps, "--timezone": timezone}
+    _tell(tidy, reply, notes, [name for name, value in open_options.items() if value is None])
     if dry_run:
         what = f"{len(shapes)} representations at {len(margins) * len(budgets)} caps and budgets, {alignments}"
         reply.rehearsed({"demand": demand or BUNDLED, "envelope": envelope}, what, out)
         return
     with _noted(reply, notes):
         found = screen(tidy, shapes, period=period, margin=margins, budget=budgets, offsets=alignments)
-        case = screen(tidy, shapes, period=period, margin=MARGIN, budget=BUDGET, offsets=alignments)
         limited = None
         if calls and period == "whole":
             surface = fleet.surface(made, q=q)
             depths = call_depths(surface, reliability, float(made.peak().mean()))
             limited = screen_calls(
-                tidy, shapes[0], depths, margin=MARGIN, budget=BUDGET, recovery=RECOVERY, offsets=alignments
+                tidy, shapes[0], depths, margin=first[0], budget=first[1], recovery=RECOVERY, offsets=alignments
             )
     if calls and period != "whole":
         _note(reply, notes, "calls limited by K are left out: they are screened over the whole period only")
-    paper = _paper() if demand is None and envelope is None else None
-    title = f"Headroom, MW: margin {100 * MARGIN:g} %, budget {100 * BUDGET:g} % of hours ({period}); {alignments}"
-    table = _headroom(case, limited, paper)
+    published = demand is None and envelope is None and (*first, period, q, tier) == (MARGIN, BUDGET, "whole", 1.0, 0.2)
+    paper = _paper() if published else None
+    title = f"Headroom, MW: margin {100 * first[0]:g} %, budget {100 * first[1]:g} % of hours ({period}); {alignments}"
+    if len(margins) * len(budgets) > 1:
+        title += f"; one of {len(margins) * len(budgets)} cases, the others are in {report.name('cases.csv')}"
+    summary = found.summary()
+    table = _headroom(summary[(summary["margin"] == first[0]) & (summary["budget"] == first[1])], limited, paper)
     reply.show(_shown(table, f"{title} (synthetic fleet)" if report.synthetic else title))
     report.keep("headroom", table)
     columns = [
@@ -136,40 +164,44 @@ def screen_verb(
         "limiter",
         "touched",
     ]
-    report.keep("cases", found.summary()[columns])
+    report.keep("cases", summary[columns])
     report.tables["demand_audit"] = tidy.audit
     tidy.audit.to_csv(report.path("demand_audit.csv"), index=False)
     found.save(report.path("screen.nc"))
     if figures:
-        published = {} if paper is None else {str(name): float(mw) for name, mw in paper["headroom"].dropna().items()}
-        report.figure("figure_17_headroom", plot_headroom(found, BUDGET, published))
+        crosses = {} if paper is None else {str(name): float(mw) for name, mw in paper["headroom"].dropna().items()}
+        report.figure("figure_17_headroom", plot_headroom(found, first[1], crosses))
         report.figure("figure_18_ratios", plot_ratios(found))
     reply.show(f"wrote {out}", highlight=False)
-    report.answer(demand=demand or BUNDLED, source=tidy.source, envelope=envelope, case=title)
+    asked = {"demand": demand or BUNDLED, "source": tidy.source, "stamps": tidy.stamps, "column": tidy.column}
+    report.answer(**asked, envelope=envelope, case=title, margin=first[0], budget=first[1])
 
 
 def _demand(path: Path | None, options: dict[str, Any], calendar: str | None, gaps: str, limit: int) -> Demand:
     """Read and clean; a network says by itself what its demand is."""
-    if path is None or path.suffix == ".nc":
+    if path is None or is_network(path):
         faults = Faults("pypsa-aidc screen")
         for name, value in options.items():
-            faults.require(value is None, f"--{name}", value, "nothing: a network has no regions or columns")
+            faults.require(value is None, f"--{name}", value, "nothing: a network has no regions, columns or stamps")
         faults.raise_any()
-        found = network_demand(_network(path or bundled()))
+        found = network_demand(load(path or bundled()))
         found = found if calendar is None else replace(found, calendar=calendar)
     else:
         found = read_demand(path, calendar=calendar or "UTC", **options)
     return clean(found, gaps=gaps, limit=limit)  # type: ignore[arg-type]
 
 
-def _network(path: Path) -> pypsa.Network:
-    try:
-        return pypsa.Network(path)
-    except Exception as error:
-        faults = Faults("pypsa-aidc screen")
-        faults.add("demand", str(path), f"a netCDF file of a PyPSA network ({error})")
-        faults.raise_any()
-        raise
+def _tell(tidy: Demand, reply: Reply, notes: list[str], assumed: list[str]) -> None:
+    """Say how hours were read, and which of them were cleaned."""
+    if tidy.stamps:
+        text = f"stamps: {tidy.stamps}; the first hour starts {tidy.hours[0]:%Y-%m-%d %H:%M} UTC"
+        if assumed and tidy.source.startswith("two-column"):
+            text += f" (assumed; {' and '.join(assumed)} say otherwise)"
+            notes.append(text)
+        reply.line(text)
+    counts = tidy.audit.groupby(["rule", "action"], sort=False).size().reset_index(name="hours")
+    for row in counts.to_dict("records"):
+        reply.line(f"cleaned: {row['hours']} h {row['rule']}, {row['action']}")
 
 
 def bundled() -> Path:
@@ -198,9 +230,9 @@ def _noted(reply: Reply, notes: list[str]) -> Iterator[None]:
         _note(reply, notes, text)
 
 
-def _headroom(case: Screen, limited: Screen | None, paper: pd.DataFrame | None) -> pd.DataFrame:
+def _headroom(case: pd.DataFrame, limited: Screen | None, paper: pd.DataFrame | None) -> pd.DataFrame:
     """One row for each representation, with the published values where there are any."""
-    parts = [case.summary(), *([] if limited is None else [limited.summary()])]
+    parts = [case, *([] if limited is None else [limited.summary()])]
     table = pd.concat(parts, ignore_index=True)
     if paper is None:
         return table

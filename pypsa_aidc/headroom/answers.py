@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,13 @@ import pypsa
 import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.headroom.base_case import branch_table
+from pypsa_aidc.headroom.base_case import Floats, branch_table
+from pypsa_aidc.headroom.rooms import LIMITED, Room, fits, misfits, with_rooms
+from pypsa_aidc.plain import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LIMITED = "limited"
 UNLIMITED = "unlimited"
 OVERLOADED = "overloaded base case"
 NO_SUPPLY = "no supply"
@@ -31,6 +33,7 @@ _COLUMNS = {
     "snapshot": ("", "snapshot at which it limits"),
     "shadow_value": ("MW/MW", "headroom for each MW of the element"),
     "excess": ("MW", "overload of the element in the base case"),
+    "base_use": ("1", "share of the element's rating that the base dispatch uses; without redispatch"),
     "cut_off_by": ("", "single outages that cut the bus off, separated by semicolons"),
 }
 _TRAINING = ("copies", "copies_bound", "schedule")
@@ -56,6 +59,9 @@ class Answer:
         MW of headroom for each MW of rating of the element; NaN where there is none.
     excess : float
         MW by which the element is overloaded before anything is added; 0 otherwise.
+    base_use : float
+        Share of the rating of the element that the base dispatch uses, with the outage; NaN with redispatch, or where
+        it is no branch.
     cut_off_by : tuple of str
         Single outages that cut the bus off from the larger part of its sub-network.
     """
@@ -67,6 +73,7 @@ class Answer:
     snapshot: object = None
     shadow_value: float = float("nan")
     excess: float = 0.0
+    base_use: float = float("nan")
     cut_off_by: tuple[str, ...] = ()
 
 
@@ -78,7 +85,9 @@ class BusHeadroom:
     ----------
     data : xarray.Dataset
         Over `bus`: the fields of `Answer`, and place `x`, `y`; over `branch`: `bus0`, `bus1`, and the place of their
-        ends; over `bus` × `snapshot`: `draw`, the most that can be drawn (MW), where it was asked for; of
+        ends; over `bus` × `snapshot`, where it was asked for: `draw`, the most that can be drawn (MW), `limit` and
+        `limit_outage`, the positions in `branch` of what limits it, and without a contract `room`, the largest site
+        that this snapshot alone allows (MW); of
         `training_headroom` also `copies`, `copies_bound`, `schedule` and `power`. Attributes: `method`,
         `contingencies`, `slack`, `emergency`, `cutoff`, `overloads`, `response`, `splitting`, `notes`.
     """
@@ -91,7 +100,8 @@ class BusHeadroom:
         n: pypsa.Network,
         answers: dict[str, Answer],
         attrs: dict[str, str | float],
-        draw: pd.DataFrame | None = None,
+        rooms: Sequence[Room] = (),
+        needed: Floats | None = None,
     ) -> BusHeadroom:
         """Put answers by bus, and the map of the network, into one dataset."""
         buses = list(answers)
@@ -115,21 +125,14 @@ class BusHeadroom:
             for axis in ("x", "y"):
                 values = n.buses[axis].reindex(table[end]).to_numpy(float)
                 data[f"{end}_{axis}"] = ("branch", values)
-        if draw is not None:
-            data["draw"] = (
-                ("bus", "snapshot"),
-                draw.loc[buses].to_numpy(),
-                {"units": "MW", "long_name": "most that can be drawn at a snapshot"},
-            )
-            data = data.assign_coords(snapshot=n.snapshots.to_numpy())
-        return cls(data)
+        return cls(with_rooms(data, rooms, n.snapshots, needed) if rooms else data)
 
     def __repr__(self) -> str:
         frame, attrs = self.to_frame(), self.data.attrs
         counts = ", ".join(f"{count} {status}" for status, count in frame["status"].value_counts().items())
         finite = frame.loc[np.isfinite(frame["headroom"]), "headroom"]
         rows = [f"BusHeadroom({attrs['method']}, contingencies: {attrs['contingencies']}, {attrs['response']})"]
-        rows.append(f"  {len(frame)} buses: {counts}")
+        rows.append(f"  {counted(len(frame), 'bus')}: {counts}")
         if len(finite):
             rows.append(
                 f"  MW: least {finite.min():.4g}, median {finite.median():.4g}, most {finite.max():.4g} "
@@ -151,6 +154,66 @@ class BusHeadroom:
         frame = frame.rename(columns={"limiting_snapshot": "snapshot"})
         frame.attrs["units"] = {name: unit for name, (unit, _) in _COLUMNS.items() if unit}
         return frame
+
+    def fits(self, size: float) -> pd.DataFrame:
+        """Tell whether a site of a size fits at each bus, at how many snapshots it does not, and what limits it then.
+
+        Parameters
+        ----------
+        size
+            MW, above 0.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a bus: `fits`, `headroom` (MW), `misfits` (number of snapshots at which it does not fit; missing
+            where only the whole is known: with redispatch, with a contract, or without ``by_snapshot=True``),
+            `element` (what limits it, with the number of snapshots where they are known), and `outage` and `snapshot`
+            of the tightest one.
+
+        Examples
+        --------
+        >>> import pypsa
+        >>> from pypsa_aidc.headroom import headroom
+        >>> n = pypsa.Network(snapshots=range(3))
+        >>> n.add("Bus", ["A", "B"], v_nom=230.0)
+        >>> n.add("Line", "1", bus0="A", bus1="B", x=0.1, s_nom=100.0)
+        >>> n.add("Generator", "G", bus="A", p_nom=300.0, p_set=[50.0, 90.0, 60.0])
+        >>> n.add("Load", "L", bus="B", p_set=[50.0, 90.0, 60.0])
+        >>> found = headroom(n, by_snapshot=True)
+        >>> found.fits(45.0)[["fits", "headroom", "misfits", "element"]].loc["B"].tolist()
+        [False, 10.0, 2, 'Line 1 (2)']
+        >>> found.misfits(45.0)["room"].tolist()
+        [10.0, 40.0]
+        """
+        _check_size(size)
+        return fits(self.data, float(size))
+
+    def misfits(self, size: float) -> pd.DataFrame:
+        """List the snapshots at which a site of a size does not fit, and what limits it there.
+
+        Parameters
+        ----------
+        size
+            MW, above 0.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index (bus, snapshot); `room`, the largest site that this snapshot alone allows, `draw`, the most that can
+            be drawn (MW), `element` and `outage`.
+
+        Raises
+        ------
+        InputError
+            A result that does not know single snapshots: ask with ``by_snapshot=True``, without redispatch or contract.
+        """
+        _check_size(size)
+        faults = Faults("BusHeadroom.misfits")
+        remedy = "Ask headroom(..., by_snapshot=True), without redispatch and without a contract."
+        faults.require("room" in self.data, "headroom", "nothing by snapshot", "room at each snapshot", remedy)
+        faults.raise_any()
+        return misfits(self.data, float(size))
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `to_frame`."""
@@ -199,6 +262,7 @@ def load_headroom(path: str | Path) -> BusHeadroom:
         "limiting_snapshot",
         "shadow_value",
         "excess",
+        "base_use",
         "cut_off_by",
     ):
         faults.require(name in loaded, "data", sorted(map(str, loaded.data_vars)), f"a variable {name!r}")
@@ -208,6 +272,12 @@ def load_headroom(path: str | Path) -> BusHeadroom:
         faults.require(name in loaded.attrs, "attributes", sorted(map(str, loaded.attrs)), f"an attribute {name!r}")
     faults.raise_any()
     return BusHeadroom(loaded)
+
+
+def _check_size(size: float) -> None:
+    faults = Faults("size of a site")
+    faults.number("size", size, above=0)
+    faults.raise_any()
 
 
 def _snapshots(values: list[object], snapshots: pd.Index) -> np.ndarray:

@@ -13,6 +13,7 @@ from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedErr
 from pypsa_aidc.network import check_network
 from pypsa_aidc.network.quiet import quiet_pypsa
 from pypsa_aidc.network.site import copy_network
+from pypsa_aidc.plain import counted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -146,12 +147,12 @@ def freed(case: BaseCase, original: pypsa.Network) -> BaseCase:
             n.c[component].static.loc[given, "p_set"] = np.nan
             held = n.c[component].dynamic["p_set"]
             n.c[component].dynamic["p_set"] = held.drop(columns=given.intersection(held.columns))
-            notes.append(f"set points of {len(given)} {component}s freed")
+            notes.append(f"set points of {counted(len(given), component)} freed")
     if len(drawing) and drawn.notna().all(axis=None):
         n.c.generators.static.loc[drawing, ["e_sum_min", "p_set"]] = [-np.inf, np.nan]
         n.c.generators.dynamic["p_set"] = n.c.generators.dynamic["p_set"].drop(columns=drawing, errors="ignore")
         n.c.generators.dynamic["p_set"][list(drawing)] = drawn
-        notes.append(f"{len(drawing)} generators with sign -1 draw what they did")
+        notes.append(f"what {counted(len(drawing), 'generator')} with sign -1 drew stays as it was")
     return BaseCase(n, tuple(notes))
 
 

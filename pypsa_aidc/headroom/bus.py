@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,20 +11,26 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.errors import Faults, UnitWarning, near
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.headroom.answers import LIMITED, NO_SUPPLY, OVERLOADED, UNLIMITED, Answer, BusHeadroom
+from pypsa_aidc.headroom.answers import NO_SUPPLY, OVERLOADED, UNLIMITED, Answer, BusHeadroom
 from pypsa_aidc.headroom.base_case import BaseCase, Floats, base_case, dispatched, freed
 from pypsa_aidc.headroom.ptdf import Branch, Island, base_flows, chosen_outages, flows_of_set_points, islands
 from pypsa_aidc.headroom.redispatch import redispatched
 from pypsa_aidc.headroom.response import Response, Windows, is_synthetic, largest_site, response
+from pypsa_aidc.headroom.rooms import LIMITED, Room
 from pypsa_aidc.headroom.slack import Slack, check_slack, participation
 from pypsa_aidc.headroom.transfer import GENERATION, NONE, Draws, Overload, Study, draws, worst_overload
 from pypsa_aidc.network.series import Values
+from pypsa_aidc.plain import counted
 
 Overloads = Literal["refuse", "worsened"]
 _SUSPICIOUS_LOAD = 3.0
 """Draw per MW of site from which the profile is more likely one in MW."""
+_FULL = 0.99
+"""Share of a rating from which a base dispatch counts as using all of it."""
+_PLANNERS = 0.03
+"""Distribution factor from which planners count a branch, the least in use."""
 _SUSPICIOUS_OVERLOAD = 20.0
 """Base flow over rating from which a unit mistake is more likely than such an overload."""
 
@@ -68,12 +74,14 @@ def headroom(
     load
         Draw s_t of the site per MW of its size, at the meter: a number, one for each snapshot, or a series.
     relief
-        c_t, what the site may leave undrawn at each snapshot per MW of size; 0.2 is a constant curtailable tier, `load`
-        itself is full curtailment. At most `load` counts.
+        c_t, what the site may leave undrawn at each snapshot per MW of size: 0.2 is a constant curtailable tier of
+        20 %, `load` itself is full curtailment, at most `load` counts, and more than 1 is refused. With a contract both
+        hold: no more than c_t at a snapshot, and no more than the contract over its windows.
     contract
         Dependable relief by duration: the sum of relief over each window of h hours is at most h·κ_h per MW of size. A
-        mapping {h: κ_h}; a `Surface`, whose K at `reliability` over `peak` is κ; or a `Contract`, κ = offer/`peak` in
-        each hour and one call's energy in the hours from call to call. Needs consecutive hourly snapshots.
+        mapping {h: κ_h}, shares of the size; a `Surface`, whose K at `reliability` over `peak` is κ; or a `Contract`,
+        κ = offer/`peak` in each hour and one call's energy in the hours from call to call. A κ above 1 is refused.
+        Needs consecutive hourly snapshots.
     peak
         MW of the fleet whose K it is, at the meter.
     reliability
@@ -95,7 +103,8 @@ def headroom(
         Distribution factor up to which a branch does not count as affected; planners use 0.03 to 0.05. Without
         redispatch only.
     by_snapshot
-        Whether to keep, for each bus and snapshot, the most that can be drawn. Without redispatch only.
+        Whether to keep, for each bus and snapshot, the most that can be drawn and what limits it, for `fits` and
+        `misfits` of the result. Without redispatch only.
     memory
         Megabytes for the arrays of a block.
 
@@ -156,7 +165,7 @@ def headroom(
     faults.require(overloads in ("refuse", "worsened"), "overloads", overloads, "'refuse' or 'worsened'")
     chosen = list(n.buses.index) if buses is None else list(buses)
     for bus in chosen:
-        faults.require(bus in n.buses.index, "buses", bus, "a bus of the network")
+        faults.require(bus in n.buses.index, "buses", bus, "a bus of the network", near(bus, n.buses.index))
     check_slack(n, slack, faults)
     faults.raise_any()
     case = base_case(n, snapshots)
@@ -191,9 +200,11 @@ def headroom(
         answers = redispatched(case.network, found, outages, chosen, site, emergency)
         return BusHeadroom.of(case.network, _with_bridges(answers, found), attrs)
     options = _Options(has_flows, emergency, overloads, cutoff, by_snapshot, memory, slack)
-    by_bus, draw = _fixed_dispatch(case, found, outages, set(chosen), site, options)
+    by_bus, rooms = _fixed_dispatch(case, found, outages, set(chosen), site, options)
     answers = _with_bridges({bus: by_bus[bus] for bus in chosen}, found)
-    return BusHeadroom.of(case.network, answers, attrs, draw if by_snapshot else None)
+    attrs["notes"] = "; ".join([*notes, *_filled(answers, cutoff)])
+    needed = None if site.windows else site.load - site.relief
+    return BusHeadroom.of(case.network, answers, attrs, rooms if by_snapshot else (), needed)
 
 
 @dataclass(frozen=True)
@@ -211,10 +222,10 @@ class _Options:
 
 def _fixed_dispatch(
     case: BaseCase, found: list[Island], outages: list[np.ndarray], chosen: set[str], site: Response, options: _Options
-) -> tuple[dict[str, Answer], pd.DataFrame]:
+) -> tuple[dict[str, Answer], list[Room]]:
     n = case.network
     answers: dict[str, Answer] = {}
-    parts = []
+    rooms = []
     for island, lost in zip(found, outages, strict=True):
         keep = np.flatnonzero(island.buses.isin(list(chosen)))
         if not keep.size:
@@ -224,7 +235,7 @@ def _fixed_dispatch(
         names = island.buses[keep]
         if slack.reason:
             answers |= {bus: Answer(0.0, NO_SUPPLY, slack.reason) for bus in names}
-            parts.append(pd.DataFrame(0.0, index=names, columns=n.snapshots))
+            rooms.append(Room.none(island, names, len(n.snapshots)))
             continue
         flow = base_flows(n, island) if options.has_flows else flows_of_set_points(n, island)
         study = Study(island, flow, slack, slack_flow, lost, options.emergency, options.cutoff)
@@ -233,14 +244,14 @@ def _fixed_dispatch(
             _warn_about_overload(n, study, overload)
         if overload is not None and options.overloads == "refuse":
             answers |= {bus: _overloaded(n, study, overload) for bus in names}
-            parts.append(pd.DataFrame(0.0, index=names, columns=n.snapshots))
+            rooms.append(Room.none(island, names, len(n.snapshots), overload.branch, overload.outage))
             continue
         limits = draws(study.at(keep), site.watched, site.needed, options.by_snapshot, options.memory)
         size, price = largest_site(limits.draw, site)
         for position, bus in enumerate(names):
             answers[bus] = _answer(n, study, limits, site, position, float(size[position]), price[position])
-        parts.append(pd.DataFrame(limits.draw, index=names, columns=n.snapshots))
-    return answers, pd.concat(parts)
+        rooms.append(Room(island, names, limits.draw, limits.branch, limits.outage))
+    return answers, rooms
 
 
 def _answer(
@@ -256,18 +267,38 @@ def _answer(
     scale = np.where(limits.outage[bus, same] == NONE, 1.0, study.emergency)
     shadow = float((scale * price[same] / limits.factor[bus, same]).sum())
     island = study.island
-    element = f"generation of sub-network {island.name}" if branch == GENERATION else island.label(branch)
+    if branch == GENERATION:
+        return Answer(size, LIMITED, f"generation of sub-network {island.name}", "", n.snapshots[hour], shadow)
+    rating = float(island.rating[branch, hour]) * (1.0 if outage == NONE else study.emergency)
+    left = float(limits.draw[bus, hour] * limits.factor[bus, hour])
     return Answer(
         size,
         LIMITED,
-        element,
+        island.label(branch),
         "" if outage == NONE else island.label(outage),
         n.snapshots[hour],
         shadow,
+        base_use=1 - left / rating if rating > 0 else 1.0,
     )
 
 
+def _filled(answers: Mapping[str, Answer], cutoff: float) -> list[str]:
+    """Say where there is little or no room since the base dispatch uses all of what limits."""
+    full = pd.Series({bus: answer.element for bus, answer in answers.items() if answer.base_use >= _FULL}, dtype=str)
+    if full.empty:
+        return []
+    first, more = full.value_counts().index[0], full.nunique() - 1
+    named = f"{first}" + (f" and {more} more" if more else "")
+    remedy = "try redispatch, in which generation gives way"
+    if cutoff < _PLANNERS:
+        remedy += f", or a cutoff of {_PLANNERS}, the least share of a site on a branch that planners count"
+    where = f"at {len(full)} of {counted(len(answers), 'bus')} the base dispatch alone fills what limits ({named})"
+    return [f"{where}, as an optimised dispatch does where lines are scarce: {remedy}"]
+
+
 def _overloaded(n: pypsa.Network, study: Study, overload: Overload) -> Answer:
+    rating = float(study.island.rating[overload.branch, overload.snapshot])
+    limit = rating * (1.0 if overload.outage == NONE else study.emergency)
     return Answer(
         0.0,
         OVERLOADED,
@@ -275,6 +306,7 @@ def _overloaded(n: pypsa.Network, study: Study, overload: Overload) -> Answer:
         "" if overload.outage == NONE else study.island.label(overload.outage),
         n.snapshots[overload.snapshot],
         excess=overload.excess,
+        base_use=1 + overload.excess / limit if limit > 0 else np.inf,
     )
 
 
@@ -327,6 +359,8 @@ def _describe(contingencies: str | Sequence[str | Branch] | None, studied: int) 
 
 
 def _describe_response(site: Response) -> str:
+    profile = f"relief up to {float(site.relief.max()):.4g} per MW"
     if site.windows:
-        return "windows of " + ", ".join(f"{hours} h at {depth:.4g}" for hours, depth in site.windows)
-    return "firm" if site.firm else f"relief up to {float(site.relief.max()):.4g} per MW"
+        windows = "windows of " + ", ".join(f"{hours} h at {depth:.4g}" for hours, depth in site.windows)
+        return windows if np.array_equal(site.relief, site.load) else f"{windows}, and at each snapshot {profile}"
+    return "firm" if site.firm else profile

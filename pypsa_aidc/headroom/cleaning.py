@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Collection
 from typing import Literal, get_args
@@ -110,15 +111,12 @@ def clean(
     kept = ~np.isnan(new)
     faults.require(bool(kept.any()), "demand", "nothing left", "at least one hour that is not dropped")
     faults.raise_any()
-    tidy = Demand(
-        pd.Series(new[kept], demand.hours[kept]),
-        pd.concat(entries, ignore_index=True).sort_values("snapshot", kind="stable", ignore_index=True)
+    tidy = dataclasses.replace(
+        demand,
+        series=pd.Series(new[kept], demand.hours[kept]),
+        audit=pd.concat(entries, ignore_index=True).sort_values("snapshot", kind="stable", ignore_index=True)
         if entries
         else demand.audit,
-        demand.source,
-        demand.region,
-        demand.column,
-        demand.calendar,
     )
     for text in doubts(tidy):
         warnings.warn(text, DemandWarning, stacklevel=2)

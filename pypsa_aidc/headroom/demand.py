@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -56,9 +56,11 @@ class Demand:
     region
         What they are the demand of.
     column
-        Which column was read, e.g. ``"adjusted"``.
+        Which column was read: ``"adjusted"``, or the name that a file of two columns gives it.
     calendar
         Time zone whose midnight starts days and years, e.g. ``"Etc/GMT+5"`` for the market time of MISO.
+    stamps
+        How the stamps of the source were read, in words.
 
     Raises
     ------
@@ -82,6 +84,7 @@ class Demand:
     region: str = ""
     column: str = "given"
     calendar: str = "UTC"
+    stamps: str = ""
 
     def __post_init__(self) -> None:
         faults = Faults(f"Demand of {self.region}" if self.region else "Demand")
@@ -183,7 +186,7 @@ class Demand:
         faults.require(bool(part.notna().any()), "between", f"{start} to {end}", f"a part of {span}")
         faults.raise_any()
         kept = self.audit[self.audit["snapshot"].isin(part.index)].reset_index(drop=True)
-        return Demand(part, kept, self.source, self.region, self.column, self.calendar)
+        return replace(self, series=part, audit=kept)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each hour: `demand`, MW, and `rule`, the findings in that hour."""

@@ -34,11 +34,16 @@ _OTHER_UNIT = re.compile(r"(?:^|[^a-z])(k|g|t)w", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Table:
-    """What one file holds: `stamp` (hour ending, UTC), `region`, and a text column for each kind of value."""
+    """What one file holds: `stamp` (hour ending, UTC), `region`, and a text column for each kind of value.
+
+    `stamps` says in words how stamps were read, `value` how the file calls its only value, where it may choose.
+    """
 
     path: Path
     layout: Layout
     rows: pd.DataFrame
+    stamps: str
+    value: str = ""
     expected: int | None = None
 
 
@@ -71,9 +76,10 @@ def read_demand(
     column
         ``"raw"``: as reported. ``"adjusted"``: corrected by EIA. ``"imputed"``: as reported, and EIA's imputation where
         there is one. If None, ``"adjusted"`` where the file has it, else ``"raw"``. Every hour in which it differs from
-        the reported value is listed as ``"changed"``. Echoed in `Demand.column`.
+        the reported value is listed as ``"changed"``. Echoed in `Demand.column`; of two columns, the file's own name.
     stamps
         Whether the stamps of a two-column file mark the ``"ending"`` (if None) or the ``"beginning"`` of an hour.
+        Echoed in `Demand.stamps`, with the time zone.
     timezone
         Of the stamps of a two-column file that state none; UTC if None. The repeated hour at the end of daylight saving
         is told apart by the order of the rows.
@@ -113,9 +119,9 @@ def read_demand(
     chosen, name = _region(rows, region, tables[0].layout, faults)
     series, audit, read_column = _series(chosen, column, timezone, faults)
     named = ", ".join(one.name for one in paths[:_SHOWN]) + (", ..." if len(paths) > _SHOWN else "")
-    return Demand(
-        series, audit, source=f"{tables[0].layout}: {named}", region=name, column=read_column, calendar=calendar
-    )
+    told = "; ".join(dict.fromkeys(table.stamps for table in tables))
+    source = f"{tables[0].layout}: {named}"
+    return Demand(series, audit, source, name, tables[0].value or read_column, calendar, told)
 
 
 def _known_zone(zone: str) -> bool:
@@ -148,10 +154,24 @@ def _table(
         return None
     if found == "two-column":
         rows = _two_column(raw, path, stamps, timezone, faults)
-    else:
-        _refuse(given, found, faults)
-        rows = _six_months(raw, path, found, faults)
-    return None if rows is None else Table(path, found, rows.assign(file=path.name))
+        if rows is None:
+            return None
+        when, value = map(str, raw.columns)
+        zone = "their own time zones" if _zoned(raw[when]).all() else timezone or "UTC"
+        return Table(path, found, rows.assign(file=path.name), _told(when, stamps or "ending", zone), value)
+    _refuse(given, found, faults)
+    rows = _six_months(raw, path, found, faults)
+    return None if rows is None else Table(path, found, rows.assign(file=path.name), _told(UTC_END, "ending", "UTC"))
+
+
+def _told(stamp: str, stamps: Stamps, zone: str) -> str:
+    """Say how stamps are read."""
+    return f"{stamp!r} as the {'end' if stamps == 'ending' else 'beginning'} of each hour, in {zone}"
+
+
+def _zoned(stamps: pd.Series[str]) -> pd.Series[bool]:
+    """Tell which stamps state a time zone."""
+    return stamps.str.contains(_ZONE)
 
 
 def _refuse(given: dict[str, str | None], layout: str, faults: Faults) -> None:
@@ -194,7 +214,7 @@ def _two_column(
     says_begin = re.search(r"begin|start", when, re.IGNORECASE) is not None
     contradicts = says_begin and stamps is None
     faults.require(not contradicts, "stamps", None, "'beginning' or 'ending'", f"The header says {when!r}.")
-    zoned = raw[when].str.contains(_ZONE)
+    zoned = _zoned(raw[when])
     faults.require(zoned.nunique() == 1, path.name, "stamps with and without a time zone", "one kind")
     if zoned.nunique() > 1:
         return None
@@ -282,7 +302,8 @@ def _pages(path: Path, faults: Faults) -> Table | None:
     totals = [int(page["total"]) for page in inner if isinstance(page, dict) and "total" in page]
     rows = pd.DataFrame({"stamp": stamps, "region": region, "raw": value, "row": frame.index, "file": path.name})
     # Where other types stood beside demand, the announced total counts them too.
-    return Table(path, "api", rows, None if "type" in frame else max(totals, default=None))
+    total = None if "type" in frame else max(totals, default=None)
+    return Table(path, "api", rows, _told("period", "ending", "UTC, or in the zone stated"), expected=total)
 
 
 def _check_pages(tables: Sequence[Table], faults: Faults) -> None:

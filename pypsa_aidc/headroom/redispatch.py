@@ -9,11 +9,12 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError
-from pypsa_aidc.headroom.answers import LIMITED, OVERLOADED, UNLIMITED, Answer
+from pypsa_aidc.headroom.answers import OVERLOADED, UNLIMITED, Answer
 from pypsa_aidc.headroom.base_case import BRANCHES
 from pypsa_aidc.headroom.programme import Integers, Programme
 from pypsa_aidc.headroom.ptdf import Island
 from pypsa_aidc.headroom.response import Response
+from pypsa_aidc.headroom.rooms import LIMITED
 from pypsa_aidc.progress import track
 
 _TOLERANCE = 1e-5
@@ -156,7 +157,8 @@ def _label(component: str, name: str, total: pd.Series) -> str:
     if component in BRANCHES:
         return f"{component} {name}"
     equal = int((total > total.max() * (1 - 1e-6)).sum()) - 1
-    return f"{component} {name}" + (f" and {equal} more" if equal else "")
+    word = "no spare generation: " if component == "Generator" else ""
+    return f"{word}{component} {name}" + (f" and {equal} more" if equal else "")
 
 
 def _infeasible(n: pypsa.Network, programme: Programme) -> Answer:

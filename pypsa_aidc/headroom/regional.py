@@ -54,7 +54,7 @@ def regional_network(demand: Demand, margin: float = 0.05, *, attribution: str =
     n.add("Generator", CAP, bus=name, carrier=CAP, p_nom=demand.peak * (1 + margin))
     audit = demand.audit.assign(snapshot=demand.audit["snapshot"].astype(str)).astype(object)
     audit = audit.where(audit.notna(), None)
-    kept = {name: getattr(demand, name) for name in ("source", "region", "column", "calendar")}
+    kept = {name: getattr(demand, name) for name in ("source", "region", "column", "calendar", "stamps")}
     n.meta[META] = json.dumps({**kept, "attribution": attribution, "audit": audit.to_numpy().tolist()})
     return n
 
@@ -93,4 +93,6 @@ def network_demand(n: pypsa.Network) -> Demand:
     rows = pd.DataFrame(noted["audit"], columns=list(AUDIT))
     rows = rows.assign(snapshot=pd.to_datetime(rows["snapshot"])).astype({"old": float, "new": float})
     audit = rows if len(rows) else no_findings()
-    return Demand(total, audit, noted["source"], noted["region"], noted["column"], noted["calendar"])
+    # Networks written before stamps were told have no word of them.
+    told = noted.get("stamps", "")
+    return Demand(total, audit, noted["source"], noted["region"], noted["column"], noted["calendar"], told)

@@ -17,6 +17,8 @@ from pypsa_aidc.network.series import Values, aligned
 
 Windows = Mapping[int, float]
 _ROUNDS = 200
+_SHARE = "a share of the site's size, at most 1"
+_MW = "For K in MW, give contract=surface, and peak= in MW of the fleet that it was measured on."
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +70,20 @@ def response(
     faults.require(not (profile < 0).any(), "load", float(profile.min()), "a draw of at least 0 per MW of site")
     faults.require(bool((profile > 0).any()), "load", float(profile.max()), "a draw above 0 at some snapshot")
     windows = _windows(contract, peak, reliability, faults)
+    most = max(1.0, float(profile.max(initial=0.0))) * (1 + 1e-9)
     if windows:
         _check_hourly(snapshots, faults)
+    for hours, depth in windows:
+        remedy = _MW if isinstance(contract, Mapping) else "The fleet that K was measured on is larger than that."
+        where = f"contract at {hours} h" if isinstance(contract, Mapping) else "peak"
+        given_depth = depth if isinstance(contract, Mapping) else f"{peak:g} MW, of which K is {depth:.3g} times"
+        faults.require(depth <= most, where, given_depth, _SHARE, remedy)
     if relief is None:
         return Response(profile, profile if windows else np.zeros_like(profile), windows)
     given = _profile(relief, snapshots, "relief", faults)
     faults.require(not (given < 0).any(), "relief", float(given.min()), "at least 0 per MW of site")
+    highest = float(given.max())
+    faults.require(highest <= most, "relief", highest, _SHARE, f"{highest / 100:g} for {highest:g} %.")
     return Response(profile, np.clip(given, 0.0, profile), windows)
 
 

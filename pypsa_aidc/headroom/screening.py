@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.fleet.windows import Floats
 from pypsa_aidc.headroom.demand import Demand, DemandWarning
 from pypsa_aidc.headroom.offsets import Offsets
@@ -73,6 +73,8 @@ def screen(
     -----
     DemandWarning
         If changed, filled or flagged hours of demand bind or are called; if a share of a period is not even one hour.
+    UnitWarning
+        If a margin is more than the peak itself.
 
     Examples
     --------
@@ -141,8 +143,13 @@ def check_cases(
         faults.require(len(set(values)) == len(values), name, list(values), "each value once")
     for value in margins:
         faults.number("margin", value, above=-1)
+        if value > 1:
+            cap = f"a margin of {value:g} is a cap at {100 * (1 + value):g} % of the peak"
+            text = f"{cap}. It is a share: {value / 100:g} for {value:g} %."
+            warnings.warn(text, UnitWarning, stacklevel=4)
     for value in budgets:
-        faults.number("budget", value, at_least=0, at_most=1)
+        remedy = f"It is a share: {value / 100:g} for {value:g} %." if value > 1 else ""
+        faults.number("budget", value, at_least=0, at_most=1, remedy=remedy)
 
 
 def period_labels(demand: Demand, period: Period) -> Integers:

@@ -249,7 +249,13 @@ class Accessor:
         return system_balance(self._n, power.index, own, self._meter(power))
 
     def costs(self) -> pd.DataFrame:
-        """Operating costs of the network by carrier, curtailment and storage stated as costs; see `costs.operating`."""
+        """Operating costs of the network by carrier, curtailment and storage stated as costs; see `costs.operating`.
+
+        Raises
+        ------
+        NotSolvedError
+            The network has no dispatch.
+        """
         return costs.operating(self._n)
 
     def bill(self) -> pd.DataFrame:

@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pypsa
 
+from pypsa_aidc.errors import NotSolvedError
 from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.index import columns, names
+from pypsa_aidc.network.schedule import SOLVE
 from pypsa_aidc.network.site import sites
 
 _OPERATED = (
@@ -38,10 +40,17 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
         Index (component, carrier); `energy` (MWh, weighted by the objective weighting) and `cost` (USD); curtailed
         energy under the component ``"Curtailment"``.
 
+    Raises
+    ------
+    NotSolvedError
+        The network has no dispatch.
+
     References
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 35.
     """
+    if all(n.c[component].dynamic[attribute].empty for component, attribute, _ in _OPERATED):
+        raise NotSolvedError(f"no dispatch in this network, and so no operating costs. {SOLVE}")
     weight = n.snapshot_weightings["objective"]
     parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
     parts += [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
@@ -59,13 +68,31 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
         table.append(_by_carrier(component, power[plain], unit_cost[plain], carrier, weight))
         paid = power.columns[rewarded.to_numpy()]
         if len(paid):
-            available = n.get_switchable_as_dense("Generator", "p_max_pu")[paid].loc[power.index]
-            capacity = static["p_nom"].where(~static["p_nom_extendable"], static["p_nom_opt"])[paid]
-            curtailed = available * capacity - power[paid]
+            curtailed = _available(n, paid, power.index) - power[paid]
             table.append(_by_carrier("Curtailment", curtailed, -unit_cost[paid], carrier, weight))
     frame = pd.concat(table) if table else pd.DataFrame(columns=["energy", "cost"])
     frame.attrs["units"] = {"energy": "MWh", "cost": "USD"}
     return frame
+
+
+def rewards(n: pypsa.Network) -> float:
+    """Return what all available energy with a reward for feed-in would earn, USD: the constant of `operating`."""
+    price = n.get_switchable_as_dense("Generator", "marginal_cost")
+    own = [part for site in sites(n).values() for part in (*site.loads, site.idle)]
+    own += [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
+    paid = price.columns[(price < 0).any().to_numpy() & ~names(price.columns).isin(own)]
+    power = n.c.generators.dynamic["p"]
+    available = _available(n, paid, power.index)
+    weight = n.snapshot_weightings["objective"].loc[power.index]
+    return float(-(available * price[paid].loc[power.index]).mul(weight, axis=0).to_numpy().sum())
+
+
+def _available(n: pypsa.Network, generators: pd.Index, snapshots: pd.Index) -> pd.DataFrame:
+    """Available power of generators with what was built, MW."""
+    static = n.generators
+    capacity = static["p_nom"].where(~static["p_nom_extendable"], static["p_nom_opt"])[generators]
+    available: pd.DataFrame = n.get_switchable_as_dense("Generator", "p_max_pu")[generators].loc[snapshots] * capacity
+    return available
 
 
 def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from pypsa_aidc.network import schedule
 from pypsa_aidc.network.fleet_results import solved_snapshots
 from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.network.frozen import freeze, refuse_exclusive, thaw
+from pypsa_aidc.network.quiet import quiet_pypsa
 from pypsa_aidc.network.site import copy_network, sites
 
 _FORMATS = {".nc": "netCDF", ".h5": "HDF5", ".hdf5": "HDF5", ".xlsx": "Excel"}
@@ -108,6 +110,11 @@ def write(n: pypsa.Network, target: Path) -> None:
         part.unlink(missing_ok=True)
 
 
+def is_network(path: Path) -> bool:
+    """Whether a path looks like a network by its name: a folder, or a file in one of PyPSA's formats."""
+    return path.is_dir() or path.suffix.lower() in _FORMATS
+
+
 def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     """Read a network and check the AIDCs in it.
 
@@ -119,7 +126,7 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
         netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them. Specifications are data only, from any of
         them; HDF5 itself may hold pickled objects, so read one only from somebody you trust.
     check_sites
-        Whether to read the specifications; without, `check` tells what is wrong with them.
+        Whether to look for buses and read the specifications; without, `check` tells what is wrong with them.
 
     Returns
     -------
@@ -130,13 +137,13 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     Raises
     ------
     InputError
-        No such file, not one of these formats, truncated or damaged.
+        No such file, not one of these formats, truncated or damaged; data of another kind, or no bus.
     SpecError
         A specification cannot be read: damaged, of a newer version, or of a component that is missing.
     """
     source = Path(path)
     faults = Faults(f"aidc.load {str(path)!r}")
-    known = source.is_dir() or source.suffix.lower() in _FORMATS
+    known = is_network(source)
     faults.require(source.exists(), "path", str(path), "an existing file or CSV folder")
     faults.require(known, "path", str(path), f"a CSV folder, or a file ending in {', '.join(_FORMATS)}")
     faults.raise_any()
@@ -145,12 +152,21 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     faults.require(listed, "path", str(path), "a folder with network.csv or snapshots.csv in it")
     faults.raise_any()
     try:
-        n = pypsa.Network(source)
+        with quiet_pypsa(level=logging.CRITICAL):
+            n = pypsa.Network(source)
     except Exception as error:
         kind = "CSV folder" if source.is_dir() else f"{_FORMATS[source.suffix.lower()]} file"
         faults.add("path", str(path), f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
         raise InputError(faults.subject, tuple(faults)) from error
     if check_sites:
+        faults.require(
+            len(n.buses) > 0,
+            "path",
+            str(path),
+            "a PyPSA network: there is no bus in it",
+            "Data of another kind, such as weather, are no network.",
+        )
+        faults.raise_any()
         try:
             sites(n)
         except InputError as error:

@@ -22,6 +22,7 @@ from pypsa_aidc.network.infeasible import site_reasons
 from pypsa_aidc.network.result import gap_words
 from pypsa_aidc.network.site import copy_network, sites
 from pypsa_aidc.network.sizes import check_sizes
+from pypsa_aidc.plain import counted
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -79,7 +80,7 @@ class Findings:
 
     def __repr__(self) -> str:
         counts = [sum(each.severity == kind for each in self) for kind in SEVERITIES]
-        return "Findings({} errors, {} warnings, {} notes)".format(*counts)
+        return f"Findings({', '.join(map(counted, counts, SEVERITIES))})"
 
     def __str__(self) -> str:
         return "\n".join(map(str, self)) or "nothing found"
@@ -102,9 +103,10 @@ class Findings:
 def check(n: pypsa.Network) -> Findings:
     """Look a network over before it is optimised; nothing is changed or raised.
 
-    Components at buses that do not exist, NaN in series, missing snapshots, islands without supply, lines without
-    impedance; specifications that cannot be read, stale series, jobs that cannot finish, sites larger than their
-    connection or than what their bus can deliver, figures out of proportion by units; frozen jobs and stale results.
+    No buses, components at buses that do not exist, NaN in series, missing snapshots, islands without supply, lines and
+    transformers without impedance, rating or any limit; specifications that cannot be read, stale series, jobs that
+    cannot finish, sites larger than their connection or than what their bus can deliver, figures out of proportion by
+    units; frozen jobs, missing and stale results.
 
     Parameters
     ----------
@@ -124,10 +126,13 @@ def check(n: pypsa.Network) -> Findings:
     >>> print(check(n))
     error: Load 'town', bus: 'gird', which is not in n.buses. Correct the name, or add the bus.
     """
+    if n.buses.empty:
+        remedy = "Read a file that PyPSA has written, or add buses."
+        return Findings((Finding("error", "network", "no buses: there is no network in it", remedy),))
     found = list(_unknown_buses(n))
     if not found:
         found += _faults(lambda: check_network(n), "error")
-    found += _series(n)
+    found += [*_series(n), *_ratings(n)]
     broken = _faults(lambda: sites(n), "error")
     found += broken
     if broken or not sites(n):
@@ -203,6 +208,26 @@ def _series(n: pypsa.Network) -> Iterator[Finding]:
                 )
 
 
+def _ratings(n: pypsa.Network) -> Iterator[Finding]:
+    """Ratings of 0, which is PyPSA's default, and of inf; NaN and negative ones are faults of the network."""
+    for component in ("Line", "Transformer"):
+        static = n.c[component].static
+        fixed = static[static["active"] & ~static["s_nom_extendable"]]
+        transformer = component == "Transformer"
+        for name in fixed.index[fixed["s_nom"] == 0][:_SHOWN]:
+            what = "a rating of 0 MVA, which is PyPSA's default: nothing can flow, and its ends share one angle"
+            if transformer:
+                what = "a rating of 0 MVA, which is PyPSA's default: its impedance, per unit of it, cannot be used"
+            remedy = "Give its rating, or make it extendable."
+            yield Finding("error" if transformer else "warning", f"{component} {name!r}, s_nom", what, remedy)
+        for name in fixed.index[np.isinf(fixed["s_nom"])][:_SHOWN]:
+            what = "a rating of inf: it never limits anything"
+            if transformer:
+                what = "a rating of inf: its impedance, per unit of it, becomes 0"
+            remedy = "Give its rating, if it has one."
+            yield Finding("error" if transformer else "note", f"{component} {name!r}, s_nom", what, remedy)
+
+
 def _stale(n: pypsa.Network) -> list[Finding]:
     """Sites that do not fit the network; what `aidc.optimize` brings up to date by itself is only a warning."""
     refreshed = copy_network(n)
@@ -241,6 +266,8 @@ def _results(n: pypsa.Network) -> Iterator[Finding]:
         what = f"the stored solution stopped at {status.get('status')!r}, {gap_words(gap)}"
         yield Finding("note", "results", what, "Solve longer for a smaller gap.")
     if schedule.MODE not in n.c.generators.dynamic or n.c.generators.dynamic[schedule.MODE].empty:
+        if not schedule.has_solution(n):
+            yield Finding("note", "AIDCs of the network", "not solved: their jobs have no schedule yet", schedule.SOLVE)
         return
     try:
         schedule.read(n)

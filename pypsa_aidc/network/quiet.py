@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def quiet_pypsa(name: str = "pypsa") -> Iterator[None]:
-    """Let a logger of PyPSA, and all below it, tell nothing less than errors.
+def quiet_pypsa(name: str = "pypsa", level: int = logging.ERROR) -> Iterator[None]:
+    """Let a logger of PyPSA, and all below it, tell nothing less than errors, or than a level.
 
     Examples
     --------
@@ -18,9 +18,9 @@ def quiet_pypsa(name: str = "pypsa") -> Iterator[None]:
     False
     """
     logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    before = logger.level
+    logger.setLevel(level)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.setLevel(before)

@@ -21,6 +21,12 @@ from pypsa_aidc.training import Slots, Step, TrainingLoad
 MODE, GPUS, PROGRESS = "aidc_mode", "aidc_gpus", "aidc_progress"
 """Dynamic attributes of the job generators: position of the mode (-1 waiting), GPUs, segments done by the end."""
 
+SOLVE = (
+    "Solve it with aidc.optimize(n), with n.optimize(extra_functionality=aidc.extra_functionality) or, from a file, "
+    "with `pypsa-aidc dispatch FILE --scenario S6 --out FOLDER`, which writes FOLDER/S6.nc."
+)
+"""What makes a schedule, for those who lack one."""
+
 POWER_TOLERANCE = 1e-6
 
 Floats = NDArray[np.float64]
@@ -146,9 +152,8 @@ def read(n: pypsa.Network) -> tuple[dict[str, Site], dict[str, list[tuple[Window
         record(n, n.model.parameters["snapshots"].to_index())
     if MODE not in dynamic or dynamic[MODE].empty:
         raise NotSolvedError(
-            "no schedule of AIDC jobs in this network: solve with aidc.optimize(n) or "
-            "n.optimize(extra_functionality=aidc.extra_functionality). Power that a plain n.optimize() gave the jobs "
-            "is their least energy at any time, not a schedule."
+            f"no schedule of AIDC jobs in this network: it is not solved with them. {SOLVE} Power that a plain "
+            "n.optimize() gave the jobs is their least energy at any time, not a schedule."
         )
     mode, progress = (columns(dynamic[attribute], generators) for attribute in (MODE, PROGRESS))
     chosen = n.snapshots[mode.notna().all(axis=1)]

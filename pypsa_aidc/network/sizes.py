@@ -24,6 +24,7 @@ _THOUSAND = 300.0
 _WATTS_PER_GPU = (50.0, 5000.0)
 """IT power of a training GPU with its share of the host, in W: rated boards run from 300 to 1200 W."""
 
+_SHOWN = 5
 _BRANCHES = {"Line": "s_nom", "Transformer": "s_nom", "Link": "p_nom"}
 _SUPPLY = {"Generator": "p_nom", "StorageUnit": "p_nom"}
 
@@ -46,7 +47,8 @@ def _network(n: pypsa.Network) -> Iterator[Found]:
     islands = [set(island) for island in nx.connected_components(nx.Graph(n.graph()))]
     if len(islands) > 1:
         sizes = sorted((len(island) for island in islands), reverse=True)
-        what = f"{len(islands)} islands without connection, of {', '.join(map(str, sizes[:5]))} buses"
+        listed = ", ".join(map(str, sizes[:_SHOWN])) + (", ..." if len(sizes) > _SHOWN else "")
+        what = f"{len(islands)} islands without connection; buses in each: {listed}"
         yield "note", "network", what, "Each needs supply of its own; connect them if that is not meant."
     for island in islands:
         peak = float(demand[[bus for bus in demand.columns if bus in island]].sum(axis=1).max())

@@ -36,14 +36,16 @@ class Attachments:
     values: pd.DataFrame | None = None
     provenance: Mapping[str, object] = field(default_factory=dict)
     synthetic: tuple[str, ...] = ()
+    peak: float | None = None
+    backtest: pd.DataFrame | None = None
 
-    def sections(self) -> tuple[Section, ...]:
-        """Sections on surface, contract and headroom, as far as they are there."""
+    def sections(self, peaks: pd.Series[float]) -> tuple[Section, ...]:
+        """Sections on surface, contract and headroom, as far as they are there; `peaks` at the meters, MW."""
         found = []
         if self.surface is not None:
             found.append(_surface(self.surface))
         if self.contract is not None:
-            found.append(_contract(self.contract))
+            found.append(_contract(self.contract, self.peak, peaks, self.backtest))
         if self.headroom is not None:
             found.append(_headroom(self.headroom))
         return tuple(found)
@@ -68,21 +70,32 @@ def _surface(surface: Surface) -> Section:
     return Section("Dependable power", text, pictures, tables)
 
 
-def _contract(contract: Contract) -> Section:
-    """Term sheet of a relief product."""
+def _contract(
+    contract: Contract, peak: float | None, peaks: pd.Series[float], backtest: pd.DataFrame | None
+) -> Section:
+    """Term sheet of a relief product, beside the sizes it is of and not of, and how its K has held."""
     alt = (
         f"One call: {shown(contract.offer)} MW of relief for {contract.duration} h, then "
         f"{shown(contract.rebound_energy)} MWh of rebound within {shown(contract.recovery_time)} h."
     )
-    text = (
+    text: tuple[str, ...] = (
         f"Terms that the history of the fleet supports. Source: {contract.source or 'not stated'}. Net over gross "
         f"energy of a call is {shown(contract.net_energy)}; below 0, a call costs energy.",
     )
+    tables = [Table("Terms", contract.to_frame())]
+    if peak is not None:
+        share = contract.offer / peak
+        text += (
+            f"The offer is that of a fleet of {shown(peak)} MW, {100 * share:.3g} % of its peak. A site that behaves "
+            "like it could offer the same share of its own peak.",
+        )
+        sizes = pd.DataFrame({"whose": ["the fleet of the contract", *map(str, peaks.index)], "peak": [peak, *peaks]})
+        units = {"peak": "MW", "offer": "MW"}
+        tables.append(Table("Offer by size", sizes.assign(offer=share * sizes["peak"]), units))
+    if backtest is not None:
+        tables.append(Table("Backtest of K, absolute MW", backtest))
     return Section(
-        "Contract term sheet",
-        text,
-        (Picture("A call and its rebound", alt, contract.plot()),),
-        (Table("Terms", contract.to_frame()),),
+        "Contract term sheet", text, (Picture("A call and its rebound", alt, contract.plot()),), tuple(tables)
     )
 
 

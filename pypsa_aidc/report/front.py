@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from pypsa_aidc.network.fleet_spec import fleets
 from pypsa_aidc.report import fleet_sections, sections
 from pypsa_aidc.report import provenance as origins
 from pypsa_aidc.report.attachments import Attachments, Headroom
-from pypsa_aidc.report.document import Document, shown
+from pypsa_aidc.report.document import Document, Notice, shown
 from pypsa_aidc.report.html import html
 from pypsa_aidc.report.notices import notices
 from pypsa_aidc.report.pdf import pdf
@@ -44,6 +44,8 @@ def report(
     title: str = "",
     provenance: Mapping[str, object] | None = None,
     synthetic: Sequence[str] = (),
+    peak: float | None = None,
+    backtest: pd.DataFrame | None = None,
 ) -> Path:
     """Write a report on a solved network with sites, fleets or both: one file, whole or not at all.
 
@@ -70,6 +72,10 @@ def report(
         What else is known of the data, such as files and seeds; shown as it is.
     synthetic
         Names of further inputs that are made up. A surface, a contract and specifications that say so are found.
+    peak
+        MW at the meter of the fleet that the contract is of, to show its offer for the sizes of the network's sites.
+    backtest
+        How K has held, ``Backtest.summary``, shown with the contract.
 
     Returns
     -------
@@ -87,7 +93,7 @@ def report(
     UnsupportedError
         The library that writes this kind of file is not installed.
     """
-    given = Attachments(surface, contract, headroom, values, provenance or {}, tuple(synthetic))
+    given = Attachments(surface, contract, headroom, values, provenance or {}, tuple(synthetic), peak, backtest)
     write_report(n, Path(path), given, tuple(exclusive), title)
     return Path(path)
 
@@ -97,6 +103,12 @@ def write_report(
 ) -> Document:
     """Write a report and return what it says; parameters and errors as for `report`."""
     _check(n, path, given.values, exclusive)
+    faults = Faults("aidc.report")
+    for name, value in (("peak", given.peak), ("backtest", given.backtest)):
+        faults.require(value is None or given.contract is not None, name, value, "nothing without a contract")
+    if given.peak is not None:
+        faults.number("peak", given.peak, above=0)
+    faults.raise_any()
     # Figures are drawn as if the user had set no style of theirs, so that a report is the same for everyone.
     with matplotlib.style.context("default"):
         document = compose(n, given, exclusive, title)
@@ -108,7 +120,8 @@ def write_report(
 def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
     accessor = Accessor(n)
-    chosen, found, loads = accessor.power().index, accessor.sites, accessor.fleets
+    meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
+    chosen, found, loads = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (
         sections.summary(n),
@@ -116,7 +129,7 @@ def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (
         *((sections.jobs(n), sections.execution(n)) if found else ()),
         *((fleet_sections.section(n),) if loads else ()),
         sections.prices(n, given.values),
-        *given.sections(),
+        *given.sections(meters.max()),
         sections.audit(checked),
         origins.section(n, given, made_up),
     )
@@ -125,10 +138,22 @@ def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (
     return Document(
         title or f"Dispatch of AI data centers: {n.name or 'network without a name'}",
         subtitle,
-        notices(n, checked, made_up),
+        (*notices(n, checked, made_up), *_oversized(given, meters.max())),
         sections.facts(n, checked),
         parts,
     )
+
+
+def _oversized(given: Attachments, peaks: pd.Series[float]) -> Iterator[Notice]:
+    """Warn of a contract that offers more than a site of the network draws at its peak."""
+    if given.contract is None:
+        return
+    for name, most in peaks[peaks < given.contract.offer].items():
+        yield Notice(
+            "warning",
+            f"The contract offers {shown(given.contract.offer)} MW, more than the {shown(float(most))} MW that {name} "
+            "draws at its peak: it is of another fleet. Its term sheet says what share of that fleet it is.",
+        )
 
 
 def _counted(word: str, names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import pypsa
 from pypsa_aidc.fleet import Contract
 from pypsa_aidc.network.accessor import Accessor
 from pypsa_aidc.network.spec import COLUMN
+from pypsa_aidc.plain import counted
 from pypsa_aidc.report.attachments import Attachments
 from pypsa_aidc.report.document import Section, Table, shown
 
@@ -36,7 +37,7 @@ def section(n: pypsa.Network, given: Attachments, synthetic: tuple[str, ...]) ->
     data: list[tuple[str, object]] = [
         ("network", n.name or "without a name"),
         ("snapshots", f"{len(chosen):,}, {shown(chosen[0])} to {shown(chosen[-1])}"),
-        ("components", ", ".join(f"{len(n.c[name].static):,} {name}s" for name in _components(n))),
+        ("components", ", ".join(counted(len(n.c[name].static), name) for name in _components(n))),
         *((str(key), value) for key, value in given.provenance.items()),
         *((f"metadata: {key}", value) for key, value in n.meta.items()),
     ]

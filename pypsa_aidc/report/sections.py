@@ -10,6 +10,7 @@ import pypsa
 from pypsa_aidc import plot, solve_plots
 from pypsa_aidc.network import AuditReport, Site
 from pypsa_aidc.network.accessor import Accessor
+from pypsa_aidc.network.costs import rewards
 from pypsa_aidc.network.index import columns
 from pypsa_aidc.report import fleet_sections
 from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
@@ -36,9 +37,12 @@ def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
         found += [Fact("sites", str(len(accessor.sites))), Fact("jobs", str(jobs))]
     if accessor.fleets:
         found.append(Fact("fleets", str(len(accessor.fleets))))
-    if "objective" in status:
+    if not n.has_scenarios:
+        found.append(Fact("operating cost", shown(float(accessor.costs()["cost"].sum())), "USD"))
+        if str(status.get("prices", NO_PRICES)) != NO_PRICES:
+            found.append(Fact("bill", shown(float(accessor.bill()["payment"].sum())), "USD"))
+    elif "objective" in status:
         found.append(Fact("objective", shown(status["objective"]), "USD"))
-        found.append(Fact("gap", f"{100 * float(str(status['gap'])):.3g}", "%"))
     meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
     energy = float(meter @ n.snapshot_weightings["stores"].loc[meter.index])
     found += [
@@ -78,11 +82,31 @@ def summary(n: pypsa.Network) -> Section:
         total = pd.DataFrame([{"component": "all", "carrier": "", "cost": costs["cost"].sum()}])
         every = pd.concat([costs, total], ignore_index=True)
         tables.append(Table("Operating costs", _without_dust(every), {"energy": "MWh", "cost": "USD"}))
-        text.append(
-            "Operating costs state the curtailment of rewarded feed-in as a cost; the objective of the solver counts "
-            "it as lost revenue and differs by a constant."
-        )
+        tables.append(Table("What it pays", _payers(n, accessor, float(costs["cost"].sum())), {"value": "USD"}))
     return Section("Summary", tuple(text), (), tuple(tables))
+
+
+def _payers(n: pypsa.Network, accessor: Accessor, cost: float) -> pd.DataFrame:
+    """From the objective of the solver to the operating cost of the network, and beside it the bill of the AIDCs."""
+    status, rows = accessor.status, []
+    if "objective" in status:
+        objective, constant = float(str(status["objective"])), rewards(n)
+        gap = (
+            f"what the solver minimised, to a gap of {100 * float(str(status['gap'])):.3g} %; feed-in counts as revenue"
+        )
+        rows.append(("objective of the solver", objective, gap))
+        if constant:
+            told = "a constant: all feed-in that is available at its reward, so that what is curtailed is a cost"
+            rows.append(("+ reward of all available feed-in", constant, told))
+        others = objective + constant - cost
+        if abs(others) > max(1e-3, 1e-6 * abs(cost)):
+            rows.append(("- other terms of the objective", -others, "investment, start-ups, mode changes and the like"))
+    rows.append(("operating cost of the network", cost, "what running the whole network costs, whoever pays"))
+    if str(status.get("prices", NO_PRICES)) != NO_PRICES:
+        paid = float(accessor.bill()["payment"].sum())
+        told = "what its AIDCs pay for their energy at the price of their bus; above the cost where prices are marginal"
+        rows.append(("bill of the AIDCs", paid, told))
+    return pd.DataFrame(rows, columns=["what", "value", "meaning"])
 
 
 def balance(n: pypsa.Network) -> Section:
@@ -203,11 +227,13 @@ def audit(report: AuditReport) -> Section:
     failed = int((~frame["passed"]).sum())
     alt = f"Worst violation of each of {len(worst)} kinds of checks; {failed} of {len(frame)} checks failed."
     tables = [Table("Audit", worst)]
+    at_rest = "integrality" not in set(frame["check"])
     if failed:
         tables.append(Table("Violations", report.violations))
     text = (
         "Checked from the decoded schedule and the results in the network, not from the solver's model: a wrong model "
-        "and loose tolerances would both show.",
+        "and loose tolerances would both show."
+        + (" Integrality is not among them: only the model of the solve has it, where it was checked." * at_rest),
     )
     return Section("Audit", text, (Picture("Audit", alt, report.plot()),), tuple(tables))
 

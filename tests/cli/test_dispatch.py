@@ -129,8 +129,8 @@ def test_infeasible_scenarios_are_told_beside_the_others(tmp_path: Path, run: Ru
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["nowhere.nc"], "an existing netCDF file"),
-        (["broken.nc"], "a netCDF file of a PyPSA network"),
+        (["nowhere.nc"], "an existing file or CSV folder"),
+        (["broken.nc"], "a complete netCDF file of a PyPSA network"),
         (["empty.nc"], "at least one AIDC"),
         (["-s", "S9"], "S1, S2, S3, S4, S5, S6"),
         (["--storage", "ghost"], "battery"),

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pypsa
 import pytest
+import xarray as xr
 
 import pypsa_aidc as aidc
 from tests.cli.running import Runner
@@ -147,6 +149,7 @@ class TestFreeze:
         done = run("freeze", tmp_path / "n.nc", "-o", tmp_path / "frozen.nc")
         assert done.code == 3
         assert "no schedule" in done.err
+        assert "pypsa-aidc dispatch FILE" in done.err
         assert not (tmp_path / "frozen.nc").exists()
 
 
@@ -156,7 +159,9 @@ class TestCheck:
         assert (done.code, done.err) == (0, "")
         assert "Findings(0 errors, 0 warnings, 0 notes)" in done.out
         site(grid(), jobs=[job()]).export_to_netcdf(tmp_path / "heavy.nc")
-        assert run("check", tmp_path / "heavy.nc").code == 1
+        done = run("check", tmp_path / "heavy.nc")
+        assert done.code == 1
+        assert "not solved" in done.out
         n = grid()
         n.generators.loc["market", "p_nom"] = -5.0
         n.export_to_netcdf(tmp_path / "negative.nc")
@@ -164,6 +169,18 @@ class TestCheck:
         assert done.code == 2
         assert done.data["worst"] == "error"
         assert done.data["findings"][0]["component"] == "Generator 'market', p_nom"
+
+    def test_data_of_another_kind(self, run: Runner, tmp_path: Path) -> None:
+        weather = xr.Dataset({"t2m": ("time", np.ones(3))})
+        weather.to_netcdf(tmp_path / "era5.nc")
+        done = run("check", tmp_path / "era5.nc")
+        assert (done.code, done.err) == (2, "")
+        assert "no buses" in done.out
+        for verb in ("headroom", "dispatch", "report", "freeze", "screen"):
+            out = ("--out", tmp_path / "out.nc") if verb == "freeze" else ()
+            done = run(verb, tmp_path / "era5.nc", *out)
+            assert done.code == 2
+            assert "there is no bus in it" in done.err
 
     def test_json_alone_is_on_stdout(self, tmp_path: Path) -> None:
         """In a process of its own, where the solver that looks for a fitting pool writes to the terminal by itself."""
@@ -189,3 +206,19 @@ class TestCheck:
         done = run("check", tmp_path / name)
         assert done.code == 2
         assert done.err.startswith("error: aidc.load")
+
+
+def test_versions(run: Runner) -> None:
+    done = run("--version")
+    assert (done.code, done.out) == (0, f"pypsa-aidc {aidc.__version__}, PyPSA {pypsa.__version__}\n")
+
+
+# PyPSA leaves the files that it writes to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_networks_in_a_csv_folder(run: Runner, tmp_path: Path) -> None:
+    n = grid()
+    n.export_to_csv_folder(tmp_path / "folder")
+    done = run("headroom", tmp_path / "folder", "--redispatch", "--out", tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    assert (tmp_path / "out" / "headroom.csv").is_file()

@@ -66,3 +66,8 @@ def test_summary_counts_waiting_and_gpu_hours(solved: pypsa.Network) -> None:
 def test_figures_can_be_drawn(solved: pypsa.Network) -> None:
     figure = solved.aidc.plot()
     assert [axes.get_ylabel() for axes in figure.axes] == ["at the meter (MW)", "GPUs", "progress (%)"]
+
+
+def test_what_is_not_solved_has_no_costs() -> None:
+    with pytest.raises(aidc.NotSolvedError, match="pypsa-aidc dispatch FILE"):
+        site(grid()).aidc.costs()

@@ -32,6 +32,11 @@ def found(n: pypsa.Network) -> list[tuple[str, str]]:
     return [(finding.severity, str(finding)) for finding in aidc.check(n)]
 
 
+def odd(n: pypsa.Network) -> list[str]:
+    """Findings but for the note that nothing is solved yet."""
+    return [text for _, text in found(n) if not text.startswith("note: AIDCs of the network: not solved")]
+
+
 def change(static: str, name: str, attribute: str, value: object) -> Callable[[pypsa.Network], None]:
     def apply(n: pypsa.Network) -> None:
         getattr(n, static).loc[name, attribute] = value
@@ -66,14 +71,30 @@ def shorted(n: pypsa.Network) -> None:
     n.add("Line", "short", bus0="grid", bus1="far", carrier="AC", x=0.0, s_nom=5.0)
 
 
+def rated(component: str, s_nom: float) -> Callable[[pypsa.Network], None]:
+    def apply(n: pypsa.Network) -> None:
+        n.add("Bus", "far", carrier="AC")
+        n.add(component, "short", bus0="grid", bus1="far", x=0.1)
+        # PyPSA takes NaN in `add` for its default.
+        n.c[component].static.loc["short", "s_nom"] = s_nom
+
+    return apply
+
+
 def too_much_work(n: pypsa.Network) -> None:
     n.generators["aidc"] = n.generators["aidc"].str.replace(f'"work_flops": {WORK}', f'"work_flops": {5 * WORK}')
 
 
 def test_a_sound_network_has_no_findings() -> None:
-    assert found(sound()) == []
-    assert aidc.check(sound()).worst is None
-    assert found(pypsa.Network()) == []
+    assert odd(sound()) == []
+    assert aidc.check(sound()).worst == "note"
+    assert aidc.check(grid()).worst is None
+
+
+def test_what_is_no_network() -> None:
+    ((severity, text),) = found(pypsa.Network())
+    assert severity == "error"
+    assert "no buses: there is no network in it" in text
 
 
 def test_the_bundled_campus_has_no_errors() -> None:
@@ -104,6 +125,12 @@ def test_the_bundled_campus_has_no_errors() -> None:
         (island, "error", "without generation"),
         (island, "note", "2 islands"),
         (shorted, "error", "no impedance"),
+        (rated("Line", 0.0), "warning", "Line 'short', s_nom: a rating of 0 MVA"),
+        (rated("Line", np.inf), "note", "never limits anything"),
+        (rated("Line", np.nan), "error", "Line 'short', s_nom: nan"),
+        (rated("Transformer", 0.0), "error", "per unit of it, cannot be used"),
+        (rated("Transformer", np.inf), "error", "per unit of it, becomes 0"),
+        (lambda n: None, "note", "their jobs have no schedule yet. Solve it with aidc.optimize(n)"),
     ],
 )
 def test_each_fault_is_found(spoil: Callable[[pypsa.Network], None], severity: str, named: str) -> None:
@@ -151,6 +178,7 @@ def test_frozen_and_stale_results_are_told(tmp_path: Path) -> None:
     n = two_sites()
     aidc.optimize(n, **QUIET)
     assert not [finding for finding in aidc.check(n) if "schedule" in finding.what or finding.severity == "error"]
+    assert not [finding for finding in aidc.check(n) if finding.what.startswith("not solved")]
     aidc.export(n, tmp_path / "frozen.nc")
     frozen = aidc.check(aidc.load(tmp_path / "frozen.nc"))
     assert any(finding.severity == "note" and "decided power as p_set" in finding.what for finding in frozen)
@@ -165,12 +193,12 @@ def test_scenarios_and_periods_are_looked_over_as_well() -> None:
     n.set_scenarios({"rising": 0.7, "falling": 0.3})
     load = aidc.TrainingLoad("A", WORK, (LEAN, WIDE), aidc.Rules(segments=4))
     aidc.add(n, "dc", bus="grid", gpus=64, base_load=0.02, jobs=[load])
-    assert found(n) == []
+    assert odd(n) == []
     n.c.generators.static.loc[("falling", "market"), "p_nom"] = -5.0
     assert any(kind == "error" and "p_nom: -5.0" in text for kind, text in found(n))
     m = sound()
     m.investment_periods = [2030, 2040]
-    assert found(m) == []
+    assert odd(m) == []
 
 
 def test_networks_of_pypsa_have_no_errors(shared_data: Path) -> None:
@@ -188,7 +216,8 @@ def test_findings_print_filter_and_compare() -> None:
     assert len(frame) == len(findings) == len(list(findings))
     assert findings.worst == "error" == frame["severity"].iloc[0]
     assert set(findings.of("note").to_frame()["severity"]) == {"note"}
-    assert repr(findings) == f"Findings({len(findings.of('error'))} errors, 0 warnings, 1 notes)"
+    assert repr(findings) == f"Findings({len(findings.of('error'))} errors, 0 warnings, 2 notes)"
+    assert repr(aidc.check(pypsa.Network())) == "Findings(1 error, 0 warnings, 0 notes)"
     assert aidc.check(n) == findings
 
 

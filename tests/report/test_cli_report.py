@@ -83,8 +83,8 @@ def test_no_solution_is_one_message_and_exit_code_3(folder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["nowhere.nc"], "an existing netCDF file"),
-        (["broken.nc"], "a netCDF file of a PyPSA network"),
+        (["nowhere.nc"], "an existing file or CSV folder"),
+        (["broken.nc"], "a complete netCDF file of a PyPSA network"),
         (["empty.nc"], "at least one AIDC"),
         (["solved.nc", "-o", "report.doc"], ".html, .xlsx, .pdf"),
         (["solved.nc", "--surface", "envelope.nc"], "Surface"),
