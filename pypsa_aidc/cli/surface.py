@@ -10,6 +10,7 @@ import typer
 
 from pypsa_aidc import fleet, fleet_plots
 from pypsa_aidc.cli.fleet import PAPER, Report
+from pypsa_aidc.cli.portfolio import PortfolioOption, named
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.backtest import WEEK
@@ -20,9 +21,7 @@ from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, check_grid
 def surface_verb(
     envelope: Annotated[Path | None, typer.Argument(help="envelope.nc; the synthetic fleet if left out.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("fleet-results"),
-    portfolio: Annotated[
-        str, typer.Option(help="all, supported (clusters of at least 0.02 MW), or names with commas.")
-    ] = "all",
+    portfolio: PortfolioOption = "all",
     boundary: Annotated[
         Literal["idle-retained", "attributed", "node-sleep"], typer.Option(help="What a pause takes off the load.")
     ] = "idle-retained",
@@ -42,7 +41,7 @@ def surface_verb(
     """Measure dependable power: surface.nc, tables 2, 3 and 6, terms, and figures 4 and 13–16."""
     fleet_envelope = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
     report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
-    names = None if portfolio == "all" else fleet_envelope.portfolio(_named(portfolio))
+    names = None if portfolio == "all" else fleet_envelope.portfolio(named(portfolio))
     common = {"portfolio": names, "boundary": boundary}
     grid_of = (sorted(set(duration or DURATIONS)), sorted(set(reliability or RELIABILITIES)))
     faults = Faults("pypsa-aidc surface")
@@ -102,10 +101,6 @@ def surface_verb(
         usual = fleet.surface(fleet_envelope, q=q, **common)  # type: ignore[arg-type]
         _figures(fleet_envelope, usual, counterfactuals, eras, tests, report, names, seed)
     report.answer(**asked)
-
-
-def _named(portfolio: str) -> str | list[str]:
-    return portfolio if portfolio == "supported" else portfolio.split(",")
 
 
 def _figures(
