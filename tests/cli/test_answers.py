@@ -160,7 +160,11 @@ class TestDispatch:
             (["mine.nc", "--config", "nowhere.yaml"], "nowhere.yaml"),
         ],
     )
-    def test_options_that_need_another(self, run: Runner, tmp_path: Path, arguments: list[str], named: str) -> None:
+    def test_options_that_need_another(
+        self, run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], named: str
+    ) -> None:
+        (tmp_path / "site.yaml").write_text(SITE)
+        monkeypatch.chdir(tmp_path)
         done = run("dispatch", *arguments, "--out", tmp_path / "out")
         assert done.code == 2
         assert named in done.err
