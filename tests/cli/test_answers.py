@@ -209,7 +209,7 @@ class TestTheOthers:
         data = run("screen", *arguments, "--out", tmp_path / "told", "--json").data
         assert any(note.startswith("calls limited by K are left out") for note in data["notes"])
         told = " ".join(shown.out.split())
-        assert all(f"note: {' '.join(note.split())}" in told for note in data["notes"])
+        assert all(" ".join(note.split()) in told for note in data["notes"])
         assert len(data["tables"]["demand_audit"]) == len(pd.read_csv(tmp_path / "told" / "demand_audit.csv")) > 0
 
     def test_headroom_tells_all_buses(self, run: Runner, tmp_path: Path) -> None:
