@@ -21,7 +21,10 @@ def freeze_verb(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write decided power as p_set, so that plain PyPSA gets the same loads, objective and prices."""
+    """Write decided power as p_set, so that plain PyPSA gets the same loads, objective and prices.
+
+    Where relief of a fleet is used in part it sets the price, which plain PyPSA cannot know: a warning names the hours.
+    """
     quiet_libraries()
     n = load(network)
     sites, fleets = list(n.aidc.sites), list(n.aidc.fleets)
