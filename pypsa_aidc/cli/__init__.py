@@ -72,11 +72,13 @@ def main() -> None:
         code = app(standalone_mode=len(sys.argv) < 2)
     except UsageError as error:
         verb = error.ctx.command_path if error.ctx else "pypsa-aidc"
-        message = error.format_message().replace("Value error, ", "")
-        _fail(f"{verb}: {message} See {verb} --help.", EXIT_BAD_INPUT)
+        message = error.format_message().replace("Value error, ", "").replace("Input should be", "expected").rstrip(".")
+        _fail(f"{verb}: {message}. See {verb} --help.", EXIT_BAD_INPUT)
     except AIDCError as error:
         codes = {InputError: EXIT_BAD_INPUT, NotSolvedError: EXIT_NO_SOLUTION}
         _fail(str(error), next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_REFUSED))
+    except OSError as error:
+        _fail(f"{error.filename or 'file'}: {error.strerror or error}", EXIT_BAD_INPUT)
     except typer.Abort:
         _fail("stopped", EXIT_REFUSED)
     sys.exit(code)

@@ -82,7 +82,7 @@ def read(path: Path, settings: Sequence[str] = ()) -> Node:
         place = "file" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
         faults.add(place, getattr(error, "problem", None) or type(error).__name__, "YAML")
         raise InputError(faults.subject, tuple(faults)) from error
-    faults.require(tree is not None, "file", "nothing", "a mapping with the key sites")
+    faults.require(tree is not None, "file", "nothing", "a mapping with the key sites, or with those of verbs")
     faults.raise_any()
     assert tree is not None
     node = _Converter(faults).node(tree)

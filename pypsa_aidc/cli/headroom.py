@@ -90,6 +90,7 @@ def headroom_verb(
     faults = Faults("pypsa-aidc headroom")
     if size is not None:
         faults.number("--size", size, above=0)
+    faults.require(outages or emergency == 1, "--emergency", emergency, "nothing without --outages")
     faults.raise_any()
     contract, largest = _contract(surface, envelope, portfolio, duration, reliability, q, peak)
     if dry_run:
@@ -163,6 +164,7 @@ def _contract(
     for name, value in (("--duration", duration), ("--q", q)):
         remedy = "A surface has all durations, and its own q." if surface is not None else ""
         faults.require(value is None or envelope is not None, name, value, "nothing without --envelope", remedy)
+    faults.require(portfolio == "all" or envelope is not None, "--portfolio", portfolio, "nothing without --envelope")
     if surface is not None:
         faults.number("--peak", peak, above=0, remedy="MW at the meter of the fleet that K was measured on.")
     faults.raise_any()

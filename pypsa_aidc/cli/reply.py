@@ -24,7 +24,7 @@ from pypsa_aidc.progress import progress
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Read and check everything that is given, compute and write nothing.")
+    bool, typer.Option("--dry-run", help="Read and check what is given, compute and write nothing.")
 ]
 SetOption = Annotated[
     list[str] | None,

@@ -16,6 +16,7 @@ from pypsa_aidc.cli.dispatch import open_network
 from pypsa_aidc.cli.headroom_table import open_headroom
 from pypsa_aidc.cli.portfolio import LEAST_HOURS, PortfolioOption, named, peak_of
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
+from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import values as value_flexibility
 from pypsa_aidc.report.attachments import Attachments
 from pypsa_aidc.report.front import write_report
@@ -59,6 +60,9 @@ def report_verb(
     fleet_envelope = None if envelope is None else fleet.load_envelope(envelope)
     shown = None if surface is None else fleet.load_surface(surface)
     terms = peak = tested = None
+    faults = Faults("pypsa-aidc report")
+    faults.require(portfolio == "all" or envelope is not None, "--portfolio", portfolio, "nothing without --envelope")
+    faults.raise_any()
     if fleet_envelope is not None:
         clusters = fleet_envelope.portfolio(named(portfolio))
         shown = shown or fleet.surface(fleet_envelope, q=q, portfolio=clusters)

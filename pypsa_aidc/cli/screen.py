@@ -181,8 +181,9 @@ def _demand(path: Path | None, options: dict[str, Any], calendar: str | None, ga
     """Read and clean; a network says by itself what its demand is."""
     if path is None or is_network(path):
         faults = Faults("pypsa-aidc screen")
+        what = "the bundled demand of MISO South" if path is None else "a network"
         for name, value in options.items():
-            faults.require(value is None, f"--{name}", value, "nothing: a network has no regions, columns or stamps")
+            faults.require(value is None, f"--{name}", value, f"nothing: {what} has no regions, columns or stamps")
         faults.raise_any()
         found = network_demand(load(path or bundled()))
         found = found if calendar is None else replace(found, calendar=calendar)

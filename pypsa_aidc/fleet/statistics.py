@@ -216,7 +216,8 @@ def statistics(
     count_servers
         Whether to count server hours whose pods use more GPU-hours than the server has accelerators.
     gaps
-        Pairs of start and end, hours since the start of the trace, in which the record itself was down. Each hour that
+        Pairs of start and end, in hours of the trace as `Statistics.hours` counts them (hour 0 is midnight UTC of the
+        first day where the trace has stamps), in which the record itself was down. Each hour that
         one touches is missing. Otherwise an hour between the first and the last event of a job list in which no job
         ran is idle: 0 MW, and valid. In an hourly trace, hours without any row are missing anyway.
 
@@ -253,8 +254,12 @@ def statistics(
         cells, capacity, audit, observed = aggregated(trace, None if keep is None else Path(keep), count_servers)
     for number, (start, end) in enumerate(gaps):
         beside = (observed + 1 <= start) | (observed >= end)
-        faults.require(not beside.all(), f"gaps[{number}]", (start, end), "a gap that touches an hour of the trace")
+        whole = f"{observed.min():g} … {observed.max() + 1:g}" if observed.size else "none left"
+        faults.require(
+            not beside.all(), f"gaps[{number}]", (start, end), f"a gap within the hours of the trace, {whole}"
+        )
         observed = observed[beside]
+        faults.require(observed.size > 0, f"gaps[{number}]", (start, end), f"less than all hours of the trace, {whole}")
     if audit.rejected_share > max_rejected:
         for reason, count in audit.rejected.items():
             given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows: {reason}"

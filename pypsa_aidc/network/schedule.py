@@ -23,7 +23,7 @@ MODE, GPUS, PROGRESS = "aidc_mode", "aidc_gpus", "aidc_progress"
 
 SOLVE = (
     "Solve it with aidc.optimize(n), with n.optimize(extra_functionality=aidc.extra_functionality) or, from a file, "
-    "with `pypsa-aidc dispatch FILE --scenario S6 --out FOLDER`, which writes FOLDER/S6.nc."
+    "with `pypsa-aidc dispatch FILE --scenario S4 --out FOLDER`, which writes FOLDER/S4.nc."
 )
 """What makes a schedule, for those who lack one."""
 

@@ -85,6 +85,7 @@ def values(
         "deadline": (deadline, "h", lambda site: partial(_later, site=site, step=deadline, horizon=horizon)),
         "waiting": (1, "", lambda site: partial(_no_waiting, site=site)),
     }
+    faults.require(bool(only), "only", only, f"some of {', '.join(of_sites)}, relief")
     for word in only:
         faults.require(word in (*of_sites, "relief"), "only", word, f"some of {', '.join(of_sites)}, relief")
     faults.raise_any()

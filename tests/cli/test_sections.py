@@ -11,6 +11,8 @@ from typer.main import get_command
 import pypsa_aidc as aidc
 from pypsa_aidc.cli import app
 from pypsa_aidc.cli.config import VERBS
+from tests.cli.running import Runner
+from tests.network.tiny import grid
 
 WHOLE = """\
 check: {network: mine.nc}
@@ -119,3 +121,32 @@ def test_settings_need_a_file_and_help_needs_none() -> None:
 def test_sites_of_the_file_are_checked_by_every_verb(whole: Path) -> None:
     whole.write_text(WHOLE + "sites:\n  - name: dc1\n")
     assert any("line 12, sites[0].gpus" in told for told in faults(whole))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("screen", "--offsets", "some"), "'some' is not one of 'random', 'day', 'week', 'all'. See"),
+        (("screen", "--nope"), "No such option"),
+        (("report",), "Missing argument 'network'. See"),
+        (("nope",), "No such command 'nope'. See"),
+        (("headroom", "n.nc", "--relief", "-1"), "expected greater than or equal to 0. See"),
+        (("headroom", "n.nc", "--portfolio", "all,"), "nothing without --envelope"),
+        (("headroom", "n.nc", "--emergency", "1.2"), "nothing without --outages"),
+        (("headroom", "n.nc", "--out", "taken"), "taken: "),
+    ],
+)
+def test_a_faulty_command_line_is_one_message(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], named: str
+) -> None:
+    n = grid(2)
+    n.add("Load", "town", bus="grid", p_set=1.0)
+    n.optimize(output_flag=False)
+    n.export_to_netcdf(tmp_path / "n.nc")
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.code == 2
+    assert done.err.startswith("error: ")
+    assert named in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["n.nc", "taken"]

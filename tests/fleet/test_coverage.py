@@ -93,7 +93,7 @@ def test_a_job_list_is_idle_between_its_jobs(tmp_path):
     with pytest.raises(InputError, match="gaps") as error:
         fleet.statistics(found, gaps=[(5, 4), (0, float("nan"))])
     assert len(error.value.faults) >= 2
-    with pytest.raises(InputError, match="touches an hour of the trace"):
+    with pytest.raises(InputError, match="within the hours of the trace"):
         fleet.statistics(found, gaps=[(9000, 9010)])
 
 
