@@ -10,7 +10,7 @@ import pypsa
 from pypsa_aidc import plot, solve_plots
 from pypsa_aidc.network import AuditReport, Site
 from pypsa_aidc.network.accessor import Accessor
-from pypsa_aidc.network.costs import rewards
+from pypsa_aidc.network.costs import TOTAL, rewards
 from pypsa_aidc.network.index import columns
 from pypsa_aidc.report import fleet_sections
 from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
@@ -40,7 +40,7 @@ def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
     if not n.has_scenarios:
         found.append(Fact("operating cost", shown(float(accessor.costs()["cost"].sum())), "USD"))
         if str(status.get("prices", NO_PRICES)) != NO_PRICES:
-            found.append(Fact("bill", shown(float(accessor.bill()["payment"].sum())), "USD"))
+            found.append(Fact("bill", shown(_paid(accessor)), "USD"))
     elif "objective" in status:
         found.append(Fact("objective", shown(status["objective"]), "USD"))
     meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
@@ -103,9 +103,8 @@ def _payers(n: pypsa.Network, accessor: Accessor, cost: float) -> pd.DataFrame:
             rows.append(("- other terms of the objective", -others, "investment, start-ups, mode changes and the like"))
     rows.append(("operating cost of the network", cost, "what running the whole network costs, whoever pays"))
     if str(status.get("prices", NO_PRICES)) != NO_PRICES:
-        paid = float(accessor.bill()["payment"].sum())
         told = "what its AIDCs pay for their energy at the price of their bus; above the cost where prices are marginal"
-        rows.append(("bill of the AIDCs", paid, told))
+        rows.append(("bill of the AIDCs", _paid(accessor), told))
     return pd.DataFrame(rows, columns=["what", "value", "meaning"])
 
 
@@ -288,10 +287,15 @@ def _grid_prices(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
     return pd.DataFrame({site: price[bus] for site, bus in buses.items()}).rename_axis(columns="site")
 
 
+def _paid(accessor: Accessor) -> float:
+    """What all AIDCs pay together, USD: their totals, which hold the parts already."""
+    return float(accessor.bill().xs(TOTAL, level="part")["payment"].sum())
+
+
 def _payments(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
     """Bill by part, with the price it paid, the mean price at its bus, and what its timing is worth."""
     chosen = accessor.power().index
-    bill = accessor.bill()[["energy", "payment"]].drop("total", level="part").loc[list(accessor.sites)]
+    bill = accessor.bill()[["energy", "payment"]].drop(TOTAL, level="part").loc[list(accessor.sites)]
     weight = n.snapshot_weightings["objective"].loc[chosen]
     buses = {site.name: site.bus for site in accessor.sites.values()}
     price = columns(n.c.buses.dynamic["marginal_price"], list(buses.values())).loc[chosen]
