@@ -93,15 +93,15 @@ class PriceWarning(UserWarning):
     """A file from which plain PyPSA gets the right loads and objective, but not every price."""
 
 
-def near(name: object, known: Iterable[object]) -> str:
-    """Ask whether another name was meant, or return "" if none is near.
+def near(name: object, known: Iterable[object], most: int = 3) -> str:
+    """Ask whether another name was meant, `most` of them at most, or return "" if none is near.
 
     Examples
     --------
     >>> near("nroth", ["north", "middle"])
     "Did you mean 'north'?"
     """
-    close = get_close_matches(str(name), [str(one) for one in known], 3)
+    close = get_close_matches(str(name), [str(one) for one in known], most)
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 

@@ -131,7 +131,7 @@ def fleet(power: pd.DataFrame, calls: pd.DataFrame, title: str = "") -> Figure:
     power
         MW; one row a snapshot, columns ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``.
     calls
-        Calls of this fleet: `start` and `end` (snapshots, the last included), `duration` (h).
+        Calls of this fleet: `start` and `last` (their first and last snapshots), `duration` (h).
     title
         Title, for example its name.
     """

@@ -13,7 +13,7 @@ from rich.console import Console
 import pypsa_aidc
 from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, report, screen, surface
 from pypsa_aidc.cli.reply import with_progress
-from pypsa_aidc.cli.verb import Verb, configurable
+from pypsa_aidc.cli.verb import Verb, configurable, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -72,8 +72,7 @@ def main() -> None:
         code = app(standalone_mode=len(sys.argv) < 2)
     except UsageError as error:
         verb = error.ctx.command_path if error.ctx else "pypsa-aidc"
-        message = error.format_message().replace("Value error, ", "").replace("Input should be", "expected").rstrip(".")
-        _fail(f"{verb}: {message}. See {verb} --help.", EXIT_BAD_INPUT)
+        _fail(f"{verb}: {plainly(error.format_message())}. See {verb} --help.", EXIT_BAD_INPUT)
     except AIDCError as error:
         codes = {InputError: EXIT_BAD_INPUT, NotSolvedError: EXIT_NO_SOLUTION}
         _fail(str(error), next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_REFUSED))

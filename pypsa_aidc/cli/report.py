@@ -68,7 +68,7 @@ def report_verb(
         shown = shown or fleet.surface(fleet_envelope, q=q, portfolio=clusters)
         terms = fleet.contract(fleet_envelope, duration, reliability, q=q, portfolio=clusters)
         peak = peak_of(fleet_envelope, clusters)
-        if fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
+        if not dry_run and fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
             tested = fleet.backtest(fleet_envelope, (duration,), reliability, portfolio=clusters).summary
     table = None if headroom is None else open_headroom(headroom, n)
     storages = exclusive or []

@@ -10,10 +10,9 @@ import typer
 
 from pypsa_aidc import fleet, fleet_plots
 from pypsa_aidc.cli.fleet import PAPER, Report
-from pypsa_aidc.cli.portfolio import PortfolioOption, named
+from pypsa_aidc.cli.portfolio import LEAST_HOURS, PortfolioOption, named
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.fleet.backtest import WEEK
 from pypsa_aidc.fleet.portfolio import ENUMERABLE
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, check_grid
 
@@ -41,7 +40,7 @@ def surface_verb(
     """Measure dependable power: surface.nc, tables 2, 3 and 6, terms, and figures 4 and 13–16."""
     fleet_envelope = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
     report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
-    names = None if portfolio == "all" else fleet_envelope.portfolio(named(portfolio))
+    names = fleet_envelope.portfolio(named(portfolio))
     common = {"portfolio": names, "boundary": boundary}
     grid_of = (sorted(set(duration or DURATIONS)), sorted(set(reliability or RELIABILITIES)))
     faults = Faults("pypsa-aidc surface")
@@ -49,11 +48,9 @@ def surface_verb(
     faults.raise_any()
     if dry_run:
         hours = fleet_envelope.data.sizes["hour"]
-        report.reply.rehearsed(
-            {"envelope": envelope}, f"{hours} hours of {len(fleet_envelope.portfolio(names))} clusters", out
-        )
+        report.reply.rehearsed({"envelope": envelope}, f"{hours} hours of {len(names)} clusters", out)
         return
-    asked = {"envelope": envelope, "portfolio": fleet_envelope.portfolio(names), "boundary": boundary, "q": q}
+    asked = {"envelope": envelope, "portfolio": names, "boundary": boundary, "q": q}
     surfaces = {
         method: fleet.surface(fleet_envelope, *grid_of, q=q, method=method, **common)  # type: ignore[arg-type]
         for method in ("sup", "linear")
@@ -66,7 +63,9 @@ def surface_verb(
         grid = pd.DataFrame(surface.K.to_pandas()).assign(windows=surface.data["windows"].to_series())
         grid.columns = [str(name) for name in grid.columns]
         report.table(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
-    if not fleet.surface(fleet_envelope, (4,), (0.95,)).windows[4]:
+    # Terms, counterfactuals and figures have the grid of the paper.
+    usual = fleet.surface(fleet_envelope, q=q, **common)  # type: ignore[arg-type]
+    if not usual.windows[4]:
         report.note("no window of 4 h: no counterfactuals, terms or tests")
         report.answer(**asked)
         return
@@ -89,7 +88,7 @@ def surface_verb(
     eras = fleet.eras(fleet_envelope, **common)  # type: ignore[arg-type]
     report.table("eras", eras, "Four-hour K at 95 % by era")
     tests = None
-    if fleet_envelope.data.sizes["hour"] >= 12 * WEEK:
+    if fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
         tests = [
             fleet.backtest(fleet_envelope, normalised=kind, **common)  # type: ignore[arg-type]
             for kind in (False, True)
@@ -97,8 +96,6 @@ def surface_verb(
         report.table("backtest", tests[0].summary, "Rolling origin, absolute MW, target 95 %")
         report.table("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
     if figures:
-        # The figures of the paper have its grid.
-        usual = fleet.surface(fleet_envelope, q=q, **common)  # type: ignore[arg-type]
         _figures(fleet_envelope, usual, counterfactuals, eras, tests, report, names, seed)
     report.answer(**asked)
 
@@ -110,11 +107,11 @@ def _figures(
     eras: pd.DataFrame,
     tests: list[fleet.Backtest] | None,
     report: Report,
-    names: tuple[str, ...] | None,
+    names: tuple[str, ...],
     seed: int,
 ) -> None:
     """Figures 4 and 13–16."""
-    count = len(envelope.portfolio(names))
+    count = len(names)
     portfolios = independent = None
     if count > 1:
         samples = None if count <= ENUMERABLE else 200

@@ -101,11 +101,16 @@ def _section(name: str, command: Any, ctx: typer.Context) -> type:
                 if value is not None:
                     parameter.process_value(ctx, _listed(value, hints[parameter.name]))
             except typer.BadParameter as error:
-                faults.add(key, value, error.message.removeprefix("Input should be ").rstrip("."))
+                faults.add(key, value, plainly(error.message).removeprefix("expected "))
         faults.raise_any()
 
     entries = [(key, _kind(hints[parameter.name]) | None, field(default=None)) for key, parameter in named.items()]
     return make_dataclass(f"options of {name}", entries, frozen=True, namespace={"__post_init__": check})
+
+
+def plainly(message: str) -> str:
+    """Return what is wrong with an option in the words of this package rather than of what checks types for Typer."""
+    return message.replace("Value error, ", "").replace("Input should be", "expected").rstrip(".")
 
 
 def _hints(command: Any) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Literal, get_args
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, near
 from pypsa_aidc.fleet.schema import JOBS, POD_HOURS, PRIORITIES, SERVER_HOURS, STATES, WORKLOADS
 
 Kind = Literal["hourly", "spans"]
@@ -148,6 +147,4 @@ def _known(faults: Faults, where: str, given: Iterable[str], allowed: Iterable[s
     names = list(allowed)
     expected = f"one of {', '.join(names)}" if names else "nothing: pod_columns names no column of words"
     for name in given:
-        close = get_close_matches(str(name), names, 1)
-        remedy = f"Did you mean '{close[0]}'?" if close else ""
-        faults.require(name in names, where, name, expected, remedy)
+        faults.require(name in names, where, name, expected, near(name, names, 1))

@@ -30,9 +30,8 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
     A generator with a negative `marginal_cost` of -c costs c for each MWh curtailed, less a constant of c times its
     available energy: PyPSA optimises the first, people read the second. Here such a generator costs c times its
     curtailed energy. The parts of the AIDCs cost nothing themselves and are left out, but for the relief of fleets,
-    which may have a cost. The total is that of Eq. 35 of
-    [1]; it differs from `n.objective` by that constant, and by investment, start-up, quadratic and mode-change costs,
-    which it does not contain. Relief of a fleet costs its `marginal_cost`.
+    which costs its `marginal_cost`. The total is that of Eq. 35 of [1]; it differs from `n.objective` by that constant,
+    and by investment, start-up, quadratic and mode-change costs, which it does not contain.
 
     Returns
     -------
@@ -52,8 +51,7 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
     if all(n.c[component].dynamic[attribute].empty for component, attribute, _ in _OPERATED):
         raise NotSolvedError(f"no dispatch in this network, and so no operating costs. {SOLVE}")
     weight = n.snapshot_weightings["objective"]
-    parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
-    parts += [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
+    parts = _own(n)
     table = []
     for component, attribute, price in _OPERATED:
         static, dynamic = n.c[component].static, n.c[component].dynamic
@@ -78,13 +76,17 @@ def operating(n: pypsa.Network) -> pd.DataFrame:
 def rewards(n: pypsa.Network) -> float:
     """Return what all available energy with a reward for feed-in would earn, USD: the constant of `operating`."""
     price = n.get_switchable_as_dense("Generator", "marginal_cost")
-    own = [part for site in sites(n).values() for part in (*site.loads, site.idle)]
-    own += [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
-    paid = price.columns[(price < 0).any().to_numpy() & ~names(price.columns).isin(own)]
+    paid = price.columns[(price < 0).any().to_numpy() & ~names(price.columns).isin(_own(n))]
     power = n.c.generators.dynamic["p"]
     available = _available(n, paid, power.index)
     weight = n.snapshot_weightings["objective"].loc[power.index]
     return float(-(available * price[paid].loc[power.index]).mul(weight, axis=0).to_numpy().sum())
+
+
+def _own(n: pypsa.Network) -> list[str]:
+    """Components of sites and fleets, which cost nothing themselves, but for relief."""
+    parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
+    return parts + [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
 
 
 def _available(n: pypsa.Network, generators: pd.Index, snapshots: pd.Index) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.network import audit, sites
 from pypsa_aidc.network.accessor import Accessor
 from pypsa_aidc.network.fleet_spec import fleets
+from pypsa_aidc.plain import counted
 from pypsa_aidc.report import fleet_sections, sections
 from pypsa_aidc.report import provenance as origins
 from pypsa_aidc.report.attachments import Attachments, Headroom
@@ -133,8 +134,8 @@ def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (
         sections.audit(checked),
         origins.section(n, given, made_up),
     )
-    counted = [_counted(word, list(names)) for word, names in (("AI data center", found), ("fleet", loads)) if names]
-    subtitle = f"{' and '.join(counted)}, {len(chosen):,} snapshots from {shown(chosen[0])} to {shown(chosen[-1])}"
+    whose = [_counted(word, list(names)) for word, names in (("AI data center", found), ("fleet", loads)) if names]
+    subtitle = f"{' and '.join(whose)}, {len(chosen):,} snapshots from {shown(chosen[0])} to {shown(chosen[-1])}"
     return Document(
         title or f"Dispatch of AI data centers: {n.name or 'network without a name'}",
         subtitle,
@@ -159,7 +160,7 @@ def _oversized(given: Attachments, peaks: pd.Series[float]) -> Iterator[Notice]:
 def _counted(word: str, names: Sequence[str]) -> str:
     """How many there are, and the first names."""
     more = " and more" if len(names) > 4 else ""
-    return f"{len(names)} {word}{'s' * (len(names) > 1)} ({', '.join(names[:4])}{more})"
+    return f"{counted(len(names), word)} ({', '.join(names[:4])}{more})"
 
 
 def replace_file(path: Path, content: bytes) -> None:
