@@ -46,7 +46,7 @@ def describe(entry: dict) -> str:
 
 def rendered(text: str) -> str:
     """The page with its tables as the schema file has them."""
-    whole = json.loads((ROOT / "pypsa_aidc" / "network" / "aidc.schema.json").read_text())
+    whole = json.loads((ROOT / "pypsa_aidc" / "network" / "spec" / "aidc.schema.json").read_text())
     for name, part in {**whole["kinds"], **whole["$defs"]}.items():
         text = re.sub(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", rf"\g<1>{table(part)}\g<2>", text, flags=re.DOTALL)
     return text

@@ -22,7 +22,7 @@ import pypsa_aidc as aidc
 from pypsa_aidc.cli import app
 from pypsa_aidc.cli.reply import with_progress
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.network.gap import Gap
+from pypsa_aidc.network.solve.gap import Gap
 from pypsa_aidc.progress import MOMENTS, _shown, _Work, progress, track, waiting
 from tests.cli.running import Runner
 from tests.network.tiny import grid, job, site
@@ -290,7 +290,7 @@ def test_values_count_one_solve_for_each_question(eager: None, monkeypatch: pyte
         time.sleep(0.05)
         return 5.0, 0.0
 
-    monkeypatch.setattr(importlib.import_module("pypsa_aidc.network.values"), "_solve", solve)
+    monkeypatch.setattr(importlib.import_module("pypsa_aidc.network.whatif.values"), "_solve", solve)
     stream = Terminal()
     with progress(stream):
         table = aidc.values(site(grid()), only=["gpus", "p_nom", "waiting"])

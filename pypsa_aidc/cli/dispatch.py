@@ -11,13 +11,13 @@ import pandas as pd
 import pypsa
 import typer
 
-from pypsa_aidc import plot
 from pypsa_aidc.cli.config import has_sites, load_config
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.cli.dispatch_table import Run, columns_of, frame_of, has_other_loads, table_of, units_of, values_of
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 from pypsa_aidc.network import SCENARIOS, describe, export, load, optimize, scenario_network, uses_storage
+from pypsa_aidc.plots import sites as plot
 from pypsa_aidc.progress import track, waiting
 
 BUNDLED = "green_campus"

@@ -11,10 +11,11 @@ import typer
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from pypsa_aidc import fleet, fleet_plots
+from pypsa_aidc import fleet
+from pypsa_aidc import plots as fleet_plots
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, told_warnings
 from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.fleet.scaling import UNITS
+from pypsa_aidc.fleet.studies.scaling import UNITS
 
 PAPER = "arXiv 2609.05406"
 """Whose tables those of this verb and of `surface` are laid out as."""

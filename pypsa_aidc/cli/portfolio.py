@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pypsa_aidc import fleet
-from pypsa_aidc.fleet.backtest import WEEK
+from pypsa_aidc.fleet.studies.backtest import WEEK
 
 PortfolioOption = Annotated[
     str, typer.Option(help="Clusters of an envelope: all, supported (of at least 0.02 MW), or names with commas.")

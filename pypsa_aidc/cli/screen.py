@@ -33,9 +33,9 @@ from pypsa_aidc.headroom import (
     screen,
     screen_calls,
 )
-from pypsa_aidc.headroom.screen_plots import plot_headroom, plot_ratios
 from pypsa_aidc.network import load
-from pypsa_aidc.network.exchange import is_network
+from pypsa_aidc.network.files.exchange import is_network
+from pypsa_aidc.plots.screen import plot_headroom, plot_ratios
 
 BUNDLED = "miso_south"
 MARGIN, BUDGET = 0.05, 0.005

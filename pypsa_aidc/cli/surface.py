@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 import pandas as pd
 import typer
 
-from pypsa_aidc import fleet, fleet_plots
+from pypsa_aidc import fleet
+from pypsa_aidc import plots as fleet_plots
 from pypsa_aidc.cli.fleet import PAPER, Report
 from pypsa_aidc.cli.portfolio import LEAST_HOURS, PortfolioOption, named
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.fleet.portfolio import ENUMERABLE
+from pypsa_aidc.fleet.studies.portfolio import ENUMERABLE
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, check_grid
 
 

@@ -4,26 +4,9 @@ The chain is `trace` → `statistics` → `envelope` → `surface`; `synthetic` 
 MWh, time h. Docstrings cite [2]: M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406.
 """
 
-from pypsa_aidc.fleet.anchors import (
-    compare_anchors,
-    duty_cycle_error,
-    jensen_bound,
-    read_power_distribution,
-    subhour_minima,
-)
-from pypsa_aidc.fleet.audit import Audit, EraWarning
-from pypsa_aidc.fleet.backtest import Backtest, backtest
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.contract import Contract, contract, net_energy_ratio
-from pypsa_aidc.fleet.counterfactual import Counterfactuals, counterfactuals, independent, representations, shuffled
-from pypsa_aidc.fleet.coverage import Coverage, CoverageWarning
 from pypsa_aidc.fleet.envelope import Envelope, envelope, envelope_from_frame, load_envelope
-from pypsa_aidc.fleet.eras import eras
-from pypsa_aidc.fleet.execution import Execution, execution
-from pypsa_aidc.fleet.layout import Layout
-from pypsa_aidc.fleet.load import LoadShape, accounting, autocorrelation, composition, load_shape
-from pypsa_aidc.fleet.montecarlo import Ensemble, ensemble, relief_draws
-from pypsa_aidc.fleet.portfolio import Portfolios, independent_curve, portfolios
 from pypsa_aidc.fleet.power import (
     ANCHORED,
     DATASHEET_RATINGS,
@@ -35,9 +18,33 @@ from pypsa_aidc.fleet.power import (
     PowerRanges,
     power_draws,
 )
-from pypsa_aidc.fleet.published import LAYOUTS
-from pypsa_aidc.fleet.scaling import Composition, Scaling, fluctuation_scaling, unit_power, variability_by_training
-from pypsa_aidc.fleet.scheduler import (
+from pypsa_aidc.fleet.studies.anchors import (
+    compare_anchors,
+    duty_cycle_error,
+    jensen_bound,
+    read_power_distribution,
+    subhour_minima,
+)
+from pypsa_aidc.fleet.studies.backtest import Backtest, backtest
+from pypsa_aidc.fleet.studies.counterfactual import (
+    Counterfactuals,
+    counterfactuals,
+    independent,
+    representations,
+    shuffled,
+)
+from pypsa_aidc.fleet.studies.eras import eras
+from pypsa_aidc.fleet.studies.load_shape import LoadShape, accounting, autocorrelation, composition, load_shape
+from pypsa_aidc.fleet.studies.montecarlo import Ensemble, ensemble, relief_draws
+from pypsa_aidc.fleet.studies.portfolio import Portfolios, independent_curve, portfolios
+from pypsa_aidc.fleet.studies.scaling import (
+    Composition,
+    Scaling,
+    fluctuation_scaling,
+    unit_power,
+    variability_by_training,
+)
+from pypsa_aidc.fleet.studies.scheduler import (
     Backlog,
     Displacement,
     backlog,
@@ -46,14 +53,19 @@ from pypsa_aidc.fleet.scheduler import (
     power_per_gpu,
     span_power,
 )
-from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, JOBS, POD_HOURS, SERVER_HOURS, SPAN_TYPES
-from pypsa_aidc.fleet.spans import inventory, job_spans
-from pypsa_aidc.fleet.statistics import Statistics, load_statistics, statistics
+from pypsa_aidc.fleet.studies.synchrony import Attribution, Synchrony, attribution, synchrony
+from pypsa_aidc.fleet.studies.uncertainty import Bootstrap, bootstrap
 from pypsa_aidc.fleet.surface import Surface, load_surface, shaped, surface
-from pypsa_aidc.fleet.synchrony import Attribution, Synchrony, attribution, synchrony
 from pypsa_aidc.fleet.synthetic import SyntheticFleet, synthetic
-from pypsa_aidc.fleet.trace import Trace, trace
-from pypsa_aidc.fleet.uncertainty import Bootstrap, bootstrap
+from pypsa_aidc.fleet.trace.audit import Audit, EraWarning
+from pypsa_aidc.fleet.trace.coverage import Coverage, CoverageWarning
+from pypsa_aidc.fleet.trace.execution import Execution, execution
+from pypsa_aidc.fleet.trace.layout import Layout
+from pypsa_aidc.fleet.trace.published import LAYOUTS
+from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, JOBS, POD_HOURS, SERVER_HOURS, SPAN_TYPES
+from pypsa_aidc.fleet.trace.spans import inventory, job_spans
+from pypsa_aidc.fleet.trace.statistics import Statistics, load_statistics, statistics
+from pypsa_aidc.fleet.trace.trace import Trace, trace
 
 __all__ = [
     "ANCHORED",

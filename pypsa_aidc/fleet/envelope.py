@@ -13,10 +13,10 @@ import polars as pl
 import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.fleet.coverage import coverage_of, warn_of_holes
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
-from pypsa_aidc.fleet.statistics import Statistics
+from pypsa_aidc.fleet.trace.coverage import coverage_of, warn_of_holes
+from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.progress import waiting
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Envelope:
 
     def plot(self) -> Figure:
         """Draw the layers over time (Fig. 12 of [2])."""
-        from pypsa_aidc.fleet_plots import plot_layers
+        from pypsa_aidc.plots import plot_layers
 
         return plot_layers(self)
 
@@ -240,7 +240,7 @@ def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerM
     Parameters
     ----------
     statistics
-        From `pypsa_aidc.fleet.statistics` or the synthetic fleet.
+        From `pypsa_aidc.fleet.trace.statistics` or the synthetic fleet.
     mapping
         Which work counts as eligible: ``"conservative"``, ``"central"`` or ``"liberal"``.
     model

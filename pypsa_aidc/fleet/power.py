@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.errors import Faults, UnitWarning
-from pypsa_aidc.fleet.schema import KNOTS, SUMS, WORKLOADS
+from pypsa_aidc.fleet.trace.schema import KNOTS, SUMS, WORKLOADS
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,9 +14,9 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.condition import Condition
-from pypsa_aidc.fleet.coverage import coverage_of
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary, Response
+from pypsa_aidc.fleet.trace.coverage import coverage_of
 from pypsa_aidc.fleet.windows import (
     DURATIONS,
     RELIABILITIES,
@@ -154,7 +154,7 @@ class Surface:
 
     def plot(self) -> Figure:
         """Draw K over duration, one line for each reliability (Fig. 4a of [2])."""
-        from pypsa_aidc.fleet_plots import plot_surface
+        from pypsa_aidc.plots import plot_surface
 
         return plot_surface(self)
 

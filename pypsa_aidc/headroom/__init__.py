@@ -3,20 +3,20 @@
 Docstrings cite [2]: M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406.
 """
 
-from pypsa_aidc.headroom.answers import Answer, BusHeadroom, load_headroom
-from pypsa_aidc.headroom.bus import headroom
-from pypsa_aidc.headroom.call_screen import call_depths, screen_calls
-from pypsa_aidc.headroom.calls_path import CallPlan, CallRules, cover, largest_size
-from pypsa_aidc.headroom.cleaning import clean
-from pypsa_aidc.headroom.demand import Demand, DemandWarning
-from pypsa_aidc.headroom.eia930 import read_demand
-from pypsa_aidc.headroom.offsets import Offsets
-from pypsa_aidc.headroom.peak_cap import can_bind
-from pypsa_aidc.headroom.profile import Profile, profiles
-from pypsa_aidc.headroom.regional import network_demand, regional_network
-from pypsa_aidc.headroom.screen import Screen
-from pypsa_aidc.headroom.screening import screen
-from pypsa_aidc.headroom.training_site import training_headroom
+from pypsa_aidc.headroom.bus.answers import Answer, BusHeadroom, load_headroom
+from pypsa_aidc.headroom.bus.study import headroom
+from pypsa_aidc.headroom.bus.training_site import training_headroom
+from pypsa_aidc.headroom.region.call_screen import call_depths, screen_calls
+from pypsa_aidc.headroom.region.calls_path import CallPlan, CallRules, cover, largest_size
+from pypsa_aidc.headroom.region.cleaning import clean
+from pypsa_aidc.headroom.region.demand import Demand, DemandWarning
+from pypsa_aidc.headroom.region.eia930 import read_demand
+from pypsa_aidc.headroom.region.offsets import Offsets
+from pypsa_aidc.headroom.region.peak_cap import can_bind
+from pypsa_aidc.headroom.region.profile import Profile, profiles
+from pypsa_aidc.headroom.region.regional import network_demand, regional_network
+from pypsa_aidc.headroom.region.screen import Screen
+from pypsa_aidc.headroom.region.screening import screen
 
 __all__ = [
     "Answer",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pypsa
 
-from pypsa_aidc import solve_plots
-from pypsa_aidc.network.accessor import Accessor
-from pypsa_aidc.network.fleet_spec import Fleet
+from pypsa_aidc.network.loads.fleet_spec import Fleet
+from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report.document import Picture, Section, Table, shown
 
 MOST_FLEETS = 6

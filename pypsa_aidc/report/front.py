@@ -14,8 +14,8 @@ import pypsa
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.network import audit, sites
-from pypsa_aidc.network.accessor import Accessor
-from pypsa_aidc.network.fleet_spec import fleets
+from pypsa_aidc.network.loads.fleet_spec import fleets
+from pypsa_aidc.network.results.accessor import Accessor
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report import fleet_sections, sections
 from pypsa_aidc.report import provenance as origins

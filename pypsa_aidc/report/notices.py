@@ -8,7 +8,7 @@ import numpy as np
 import pypsa
 
 from pypsa_aidc.network import AuditReport
-from pypsa_aidc.network.accessor import Accessor
+from pypsa_aidc.network.results.accessor import Accessor
 from pypsa_aidc.report.document import Notice, shown
 from pypsa_aidc.report.sections import NO_PRICES
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.fleet import Contract
-from pypsa_aidc.network.accessor import Accessor
-from pypsa_aidc.network.spec import COLUMN
+from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.spec.spec import COLUMN
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report.attachments import Attachments
 from pypsa_aidc.report.document import Section, Table, shown

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 import pypsa
 
-from pypsa_aidc import plot, solve_plots
 from pypsa_aidc.network import AuditReport, Site
-from pypsa_aidc.network.accessor import Accessor
-from pypsa_aidc.network.costs import TOTAL, rewards
 from pypsa_aidc.network.index import columns
+from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.results.costs import TOTAL, rewards
+from pypsa_aidc.plots import sites as plot
+from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report import fleet_sections
 from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
 

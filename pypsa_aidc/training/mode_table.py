@@ -137,7 +137,7 @@ class ModeTable:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw feasible and effective modes over p, q and d, as Fig. 9 of [1]."""
-        from pypsa_aidc.plot import modes
+        from pypsa_aidc.plots.sites import modes
 
         return modes(self.frame, title=self.job, ax=ax)
 

@@ -19,8 +19,8 @@ import pandas as pd
 import polars as pl
 
 from pypsa_aidc import fleet
-from pypsa_aidc.fleet.counterfactual import k_grid
 from pypsa_aidc.fleet.power import cell_power
+from pypsa_aidc.fleet.studies.counterfactual import k_grid
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES
 
 ROWS_A_DAY = 500_000

@@ -16,8 +16,9 @@ import pandas as pd
 import polars as pl
 import xarray as xr
 
-from pypsa_aidc import fleet, fleet_plots
-from pypsa_aidc.fleet.scaling import UNITS
+from pypsa_aidc import fleet
+from pypsa_aidc import plots as fleet_plots
+from pypsa_aidc.fleet.studies.scaling import UNITS
 
 HERE = Path(__file__).parent
 JOINED_FROM = 110 * 24

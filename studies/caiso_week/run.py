@@ -26,7 +26,8 @@ import study
 
 import pypsa_aidc as aidc
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network import indicators, scenario_network, uses_storage
+from pypsa_aidc.network import scenario_network, uses_storage
+from pypsa_aidc.network import indicators
 
 SITE, BATTERY, HOURS = "AIDC", ["battery"], 24
 COLUMNS = {"wind_mw": "wind", "solar_mw": "PV", "np15_price_usd_per_mwh": "price"}

@@ -28,9 +28,10 @@ import green_campus as campus
 import study
 
 import pypsa_aidc as aidc
-from pypsa_aidc import plot
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network import SCENARIOS, describe, indicators, scenario_network, uses_storage
+from pypsa_aidc.network import SCENARIOS, describe, scenario_network, uses_storage
+from pypsa_aidc.network import indicators
+from pypsa_aidc.plots import sites as plot
 
 SITE, BATTERY = "AIDC", ["battery"]
 BOUND = "S3"

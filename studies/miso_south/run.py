@@ -36,7 +36,7 @@ from pypsa_aidc.headroom import (
     screen,
     screen_calls,
 )
-from pypsa_aidc.headroom.screen_plots import plot_headroom, plot_ratios
+from pypsa_aidc.plots.screen import plot_headroom, plot_ratios
 
 HERE = Path(__file__).parent
 NETWORK = study.ROOT / "networks" / "miso_south.nc"

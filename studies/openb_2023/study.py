@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 import polars as pl
 
-from pypsa_aidc import fleet, fleet_plots
+from pypsa_aidc import fleet
+from pypsa_aidc import plots as fleet_plots
 
 HERE = Path(__file__).parent
 W_PER_MW = 1e6

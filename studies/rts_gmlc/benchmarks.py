@@ -24,9 +24,9 @@ from run import survey
 
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
 from pypsa_aidc.headroom import headroom
-from pypsa_aidc.headroom.base_case import base_case, dispatched
-from pypsa_aidc.headroom.ptdf import base_flows, chosen_outages, islands
-from pypsa_aidc.headroom.slack import participation
+from pypsa_aidc.headroom.bus.base_case import base_case, dispatched
+from pypsa_aidc.headroom.bus.factors import base_flows, chosen_outages, islands
+from pypsa_aidc.headroom.bus.slack import participation
 
 WEEK = pd.date_range("2020-07-22", periods=168, freq="h", name="snapshot")
 DAY = WEEK[:24]

@@ -29,8 +29,8 @@ from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import silenced_stdout
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.headroom import BusHeadroom, headroom
-from pypsa_aidc.headroom.base_case import base_case, dispatched
-from pypsa_aidc.headroom.ptdf import base_flows, chosen_outages, islands
+from pypsa_aidc.headroom.bus.base_case import base_case, dispatched
+from pypsa_aidc.headroom.bus.factors import base_flows, chosen_outages, islands
 
 
 @dataclass(frozen=True)

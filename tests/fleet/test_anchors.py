@@ -8,7 +8,7 @@ import pytest
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.anchors import modelled
+from pypsa_aidc.fleet.studies.anchors import modelled
 
 MODEL = fleet.PowerModel()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.backtest import derating
+from pypsa_aidc.fleet.studies.backtest import derating
 
 WEEK = 168
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.counterfactual import k_grid, trend
+from pypsa_aidc.fleet.studies.counterfactual import k_grid, trend
 
 from .test_portfolio import small_fleet
 

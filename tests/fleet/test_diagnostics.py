@@ -8,9 +8,9 @@ import xarray as xr
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.scaling import UNITS, residuals, supported, unit_power
-from pypsa_aidc.fleet.schema import CAPACITY_TYPES
-from pypsa_aidc.fleet.synchrony import plateaus, synchrony_ratio, without_calendar
+from pypsa_aidc.fleet.studies.scaling import UNITS, residuals, supported, unit_power
+from pypsa_aidc.fleet.studies.synchrony import plateaus, synchrony_ratio, without_calendar
+from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES
 
 
 def test_units_sum_to_the_workload(synthetic, envelope):

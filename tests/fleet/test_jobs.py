@@ -222,7 +222,7 @@ def test_without_workload_nothing_is_conservatively_eligible(tmp_path):
 
 
 def test_scales_bring_hourly_columns_to_our_units(tmp_path):
-    from pypsa_aidc.fleet.schema import POD_HOURS
+    from pypsa_aidc.fleet.trace.schema import POD_HOURS
 
     columns = {column.name: column.name for column in POD_HOURS}
     own = fleet.Layout("minutes", "hourly", "pods.csv", columns, scales={"gpu_hours": 1 / 60})

@@ -5,7 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pypsa_aidc import fleet, fleet_plots
+from pypsa_aidc import fleet
+from pypsa_aidc import plots as fleet_plots
 from tests.labelled import assert_labelled
 
 from .test_portfolio import small_fleet

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError, UnitWarning
 from pypsa_aidc.fleet.power import cell_power, coefficients
-from pypsa_aidc.fleet.schema import KNOTS, WORKLOADS
+from pypsa_aidc.fleet.trace.schema import KNOTS, WORKLOADS
 
 MODEL = fleet.PowerModel()
 

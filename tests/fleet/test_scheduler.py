@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.occupancy import occupancy
-from pypsa_aidc.fleet.schema import SPAN_TYPES
+from pypsa_aidc.fleet.trace.occupancy import occupancy
+from pypsa_aidc.fleet.trace.schema import SPAN_TYPES
 
 from . import made
 

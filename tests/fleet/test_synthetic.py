@@ -8,10 +8,10 @@ import pytest
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.counterfactual import k_grid
-from pypsa_aidc.fleet.schema import KEYS, SUMS
+from pypsa_aidc.fleet.studies.counterfactual import k_grid
 from pypsa_aidc.fleet.synthetic import parameters, write_trace
 from pypsa_aidc.fleet.synthetic.calibration import impose, persistence
+from pypsa_aidc.fleet.trace.schema import KEYS, SUMS
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES
 
 

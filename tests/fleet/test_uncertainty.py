@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.uncertainty import Blocks, blocks, resampled
+from pypsa_aidc.fleet.studies.uncertainty import Blocks, blocks, resampled
 from pypsa_aidc.fleet.windows import dependable, running_minima
 
 from .test_portfolio import small_fleet

@@ -12,7 +12,7 @@ import pytest
 from pypsa_aidc.errors import InputError, NotSolvedError, StaleError, UnitWarning, UnsupportedError
 from pypsa_aidc.fleet import Contract, surface
 from pypsa_aidc.headroom import BusHeadroom, headroom, load_headroom
-from pypsa_aidc.headroom.response import Response, largest_site
+from pypsa_aidc.headroom.bus.response import Response, largest_site
 from tests.headroom.grids import random_grid, triangle
 
 

@@ -10,8 +10,8 @@ import pypsa
 import pytest
 
 from pypsa_aidc.headroom import headroom
-from pypsa_aidc.headroom.base_case import base_case
-from pypsa_aidc.headroom.ptdf import base_flows, islands
+from pypsa_aidc.headroom.bus.base_case import base_case
+from pypsa_aidc.headroom.bus.factors import base_flows, islands
 from tests.headroom.grids import random_grid, rts_gmlc, solved, spare_weights, triangle, without_redispatch
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.headroom import Demand, Offsets, Profile, can_bind, screen
-from pypsa_aidc.headroom.peak_cap import budget_limit, residual_limit
+from pypsa_aidc.headroom.region.peak_cap import budget_limit, residual_limit
 from tests.headroom.naive import SITE, bisected, optimised, place_site
 
 Case = tuple[list[int], list[float], list[float], float, int, int]

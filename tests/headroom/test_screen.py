@@ -9,7 +9,7 @@ import pytest
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.headroom import Demand, DemandWarning, Offsets, Profile, profiles, screen
-from pypsa_aidc.headroom.profile import REPRESENTATIONS
+from pypsa_aidc.headroom.region.profile import REPRESENTATIONS
 
 PAPER = {
     "none": 1684,

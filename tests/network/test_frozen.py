@@ -11,8 +11,8 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.frozen import is_frozen
-from pypsa_aidc.network.site import copy_network
+from pypsa_aidc.network.files.freeze import is_frozen
+from pypsa_aidc.network.loads.site import copy_network
 from tests.network.plain import optimize_plainly
 from tests.network.test_fleet import TABLE, tight
 from tests.network.tiny import HOUR, QUIET, grid, job, site, two_sites

@@ -8,7 +8,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.horizon import windows
+from pypsa_aidc.network.model.horizon import windows
 from tests.network.tiny import QUIET, grid, job, site
 
 

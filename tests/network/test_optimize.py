@@ -8,7 +8,8 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network import SCENARIOS, indicators, scenario_network, uses_storage
+from pypsa_aidc.network import SCENARIOS, scenario_network, uses_storage
+from pypsa_aidc.network import indicators
 from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 # Values of the calibrated case from an independent prototype (design, section 4): cost, grid, curtailment, battery.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network import infeasible
+from pypsa_aidc.network.check import explain as infeasible
 from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 

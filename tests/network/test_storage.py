@@ -7,7 +7,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.storage import charging_and_discharging
+from pypsa_aidc.network.model.storage import charging_and_discharging
 from tests.network.tiny import QUIET, grid, site
 
 

@@ -10,7 +10,8 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc import fleet, plot
+from pypsa_aidc import fleet
+from pypsa_aidc.plots import sites as plot
 from pypsa_aidc.report import sections
 from pypsa_aidc.report.document import shown
 from tests.network.tiny import QUIET, grid, job, site

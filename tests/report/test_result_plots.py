@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc import fleet, plot, solve_plots
-from pypsa_aidc.network.result import Result
+from pypsa_aidc import fleet
+from pypsa_aidc.network.solve.result import Result
+from pypsa_aidc.plots import sites as plot
+from pypsa_aidc.plots import solve as solve_plots
 from tests.labelled import assert_labelled
 
 

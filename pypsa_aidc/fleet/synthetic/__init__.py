@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.fleet.audit import Audit
-from pypsa_aidc.fleet.execution import Execution
-from pypsa_aidc.fleet.statistics import Statistics
 from pypsa_aidc.fleet.synthetic import cells, jobs, rows, series
+from pypsa_aidc.fleet.trace.audit import Audit
+from pypsa_aidc.fleet.trace.execution import Execution
+from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.fleet.windows import Floats
 from pypsa_aidc.progress import waiting
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pypsa_aidc.fleet.counterfactual import k_grid
+from pypsa_aidc.fleet.studies.counterfactual import k_grid
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, Floats
 
 ROUNDS = 30

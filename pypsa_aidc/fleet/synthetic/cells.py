@@ -11,9 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.fleet.power import PowerModel
-from pypsa_aidc.fleet.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
 from pypsa_aidc.fleet.synthetic.noise import remembering
 from pypsa_aidc.fleet.synthetic.series import Parameters, generator
+from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, KEYS, KNOTS
 from pypsa_aidc.fleet.windows import Floats
 
 ATOMS = ((-1.0, 0.25), (0.0, 0.5), (1.0, 0.25))

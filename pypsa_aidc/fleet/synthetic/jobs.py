@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from pypsa_aidc.fleet.power import RATINGS
-from pypsa_aidc.fleet.schema import SPAN_TYPES
 from pypsa_aidc.fleet.synthetic.series import Parameters, generator
+from pypsa_aidc.fleet.trace.schema import SPAN_TYPES
 from pypsa_aidc.fleet.windows import Floats
 
 

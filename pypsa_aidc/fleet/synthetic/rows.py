@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pypsa_aidc.fleet.published import ALIBABA_2026
-from pypsa_aidc.fleet.schema import STATES
 from pypsa_aidc.fleet.synthetic.cells import Family, atoms
+from pypsa_aidc.fleet.trace.published import ALIBABA_2026
+from pypsa_aidc.fleet.trace.schema import STATES
 
 WORDS = {
     "priority": {"high": "HP", "low": "LP"},

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from pypsa_aidc.fleet.condition import MONTH
-from pypsa_aidc.fleet.counterfactual import trend
 from pypsa_aidc.fleet.power import PowerModel
+from pypsa_aidc.fleet.studies.counterfactual import trend
 from pypsa_aidc.fleet.synthetic.calibration import impose
 from pypsa_aidc.fleet.synthetic.noise import remembering
 from pypsa_aidc.fleet.windows import Floats

@@ -1,0 +1,1 @@
+"""What is asked of an envelope: backtests, counterfactuals, portfolios, uncertainty, scaling, synchrony."""

@@ -1,0 +1,1 @@
+"""From trace tables to sufficient statistics: layouts, rows, spans, coverage and aggregation."""

@@ -1,0 +1,294 @@
+"""Sufficient statistics: a trace reduced to what any power curve on the utilisation knots needs."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.fleet.trace.aggregation import LOOKS_LIKE_FRACTIONS, aggregated, replace_table
+from pypsa_aidc.fleet.trace.audit import Audit, EraWarning, merged
+from pypsa_aidc.fleet.trace.coverage import Coverage, coverage_of, warn_of_holes
+from pypsa_aidc.fleet.trace.rows import SLACK
+from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
+from pypsa_aidc.fleet.trace.spans import aggregated_spans
+from pypsa_aidc.fleet.trace.trace import LONGEST_TRACE, Trace, reading
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LATE = 7 * 24
+"""Hours after which the first appearance of a word counts as a new era."""
+
+
+@dataclass(frozen=True, repr=False)
+class Statistics:
+    """A trace reduced to one row per hour, cluster, accelerator, workload, priority and state (Sec. 2.2 of [2]).
+
+    Attributes
+    ----------
+    cells : polars.DataFrame
+        Columns of `CELL_TYPES`: keys, `pods` (rows), GPU-hours (`SUMS`), `cpu_requested` and `cpu_used` (core-hours).
+    capacity : polars.DataFrame
+        Columns of `CAPACITY_TYPES`; empty where the trace has no servers.
+    audit
+        What was left out and why.
+    synthetic
+        Whether the numbers come from the synthetic fleet.
+    observed : array of int
+        Hours about which the trace says something, be it that nothing ran; those of the cells if None.
+
+    Raises
+    ------
+    InputError
+        Missing columns, no cells, sums that are negative or not finite, a cell that occurs twice.
+
+    References
+    ----------
+    [2] M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406.
+    """
+
+    cells: pl.DataFrame
+    capacity: pl.DataFrame
+    audit: Audit
+    synthetic: bool = False
+    observed: npt.NDArray[np.int64] | None = None
+    _bounds: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        faults = Faults(f"Sufficient statistics of {self.audit.source}")
+        for name, types, keys in (("cells", CELL_TYPES, KEYS), ("capacity", CAPACITY_TYPES, KEYS[:3])):
+            object.__setattr__(self, name, _typed(getattr(self, name), name, types, keys, faults))
+        faults.require(self.cells.height > 0, "cells", "no rows", "at least one hour", "Nothing usable was read.")
+        faults.raise_any()
+        seen = self.cells["hour"].unique().to_numpy() if self.observed is None else np.unique(self.observed)
+        object.__setattr__(self, "observed", seen.astype(np.int64))
+        # A job in a declared gap has cells in hours that do not count as seen.
+        ends = np.concatenate([seen[:1], seen[-1:], [self.cells["hour"].min(), self.cells["hour"].max()]])
+        first, last = int(ends.min()), int(ends.max())
+        faults.require(
+            last - first <= LONGEST_TRACE, "cells['hour']", (first, last), f"a span of {LONGEST_TRACE} hours"
+        )
+        faults.raise_any()
+        object.__setattr__(self, "_bounds", (first, last))
+
+    def __repr__(self) -> str:
+        return (
+            f"Statistics({'synthetic, ' if self.synthetic else ''}{self.cells.height:,} cells, "
+            f"{self.coverage}, {self.cells['cluster'].n_unique()} clusters, "
+            f"{self.audit.source})"
+        )
+
+    @property
+    def hours(self) -> npt.NDArray[np.int64]:
+        """Hours from the first to the last one seen, without holes; shape (hours,)."""
+        first, last = self._bounds
+        return np.arange(first, last + 1)
+
+    @property
+    def valid(self) -> npt.NDArray[np.bool_]:
+        """Whether the trace says something about an hour (and has servers in it, if it has a server table).
+
+        An hour in which nothing ran is there, with 0 MW; K would be too high without it. Shape (hours,).
+        """
+        valid = np.isin(self.hours, np.asarray(self.observed))
+        if self.capacity.height:
+            valid &= np.isin(self.hours, self.capacity["hour"].unique().to_numpy())
+        return valid
+
+    @property
+    def coverage(self) -> Coverage:
+        """How many of the hours are valid, and the longest hole."""
+        return coverage_of(self.valid)
+
+    def eras(self) -> dict[str, int]:
+        """First hour of every state, workload and priority that appears only after more than a week of trace.
+
+        Returns
+        -------
+        dict
+            E.g. ``{"state standby": 2616}``: a change of the schema, or a change of the fleet.
+        """
+        late: dict[str, int] = {}
+        for name in ("state", "workload", "priority"):
+            used = self.cells.select(name, "hour", "gpu_hours").filter(pl.col("gpu_hours") > 0)
+            firsts = used.group_by(name).agg(pl.col("hour").min()).sort(name)
+            late |= {f"{name} {word}": hour for word, hour in firsts.iter_rows() if hour - self._bounds[0] > LATE}
+        return late
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the cells."""
+        return self.cells
+
+    def plot(self) -> Figure:
+        """Draw used GPU-hours a day by workload."""
+        from pypsa_aidc.plots import plot_statistics
+
+        return plot_statistics(self)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the tables as parquet and the audit as JSON into `folder`."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        replace_table(target / "cells.parquet", self.cells)
+        replace_table(target / "capacity.parquet", self.capacity)
+        replace_table(target / "observed.parquet", pl.DataFrame({"hour": self.observed}))
+        record = {"synthetic": self.synthetic, "audit": self.audit.to_dict()}
+        (target / "audit.json").write_text(json.dumps(record, indent=2), encoding="utf-8")
+
+
+def load_statistics(folder: str | Path) -> Statistics:
+    """Read what `Statistics.save` wrote.
+
+    Raises
+    ------
+    InputError
+        A file is missing or unreadable.
+    """
+    source = Path(folder)
+    with reading(source):
+        record = json.loads((source / "audit.json").read_text(encoding="utf-8"))
+        cells, capacity, observed = (
+            pl.read_parquet(source / f"{name}.parquet") for name in ("cells", "capacity", "observed")
+        )
+    return Statistics(cells, capacity, Audit(**record["audit"]), record["synthetic"], observed["hour"].to_numpy())
+
+
+def _typed(
+    frame: pl.DataFrame, name: str, types: dict[str, Any], keys: tuple[str, ...], faults: Faults
+) -> pl.DataFrame:
+    """`frame` with the schema's columns and types; whatever does not fit is noted."""
+    missing = [column for column in types if column not in frame.columns]
+    if missing:
+        faults.add(name, frame.columns, f"also the columns {', '.join(missing)}")
+        return frame
+    try:
+        # A cast copies even where it changes nothing.
+        fits = dict(frame.schema) == types
+        typed = frame if fits else frame.select(pl.col(column).cast(kind) for column, kind in types.items())
+    except pl.exceptions.PolarsError as error:
+        faults.add(name, str(error).splitlines()[0], f"columns of types {', '.join(map(str, types.values()))}")
+        return frame
+    for column in keys:
+        faults.require(not typed[column].has_nulls(), f"{name}['{column}']", None, "no missing values")
+    for column in (column for column in types if column not in keys):
+        value = pl.col(column)
+        bad = typed.select(column).filter(value.is_null() | (value < 0) | ~value.is_finite())
+        given = bad[column].head(3).to_list()
+        faults.require(bad.is_empty(), f"{name}['{column}']", given, "finite sums of at least 0")
+    # Hashes of the keys take a fraction of the memory of the keys; only if two agree are the keys themselves compared.
+    hashes = typed.select(pl.struct(keys).hash()).to_series()
+    repeated = 0 if hashes.n_unique() == typed.height else typed.height - typed.select(keys).n_unique()
+    faults.require(repeated == 0, name, f"{repeated} repeated keys", f"one row for each {', '.join(keys)}")
+    return typed
+
+
+def statistics(
+    trace: Trace,
+    *,
+    keep: str | Path | None = None,
+    max_rejected: float = 0.01,
+    count_servers: bool = True,
+    gaps: Sequence[tuple[float, float]] = (),
+) -> Statistics:
+    """Reduce a trace to its sufficient statistics, one partition after another.
+
+    Peak memory is that of one partition (a day of an hourly trace) plus the statistics themselves. With `keep`, the
+    result of each partition is written once it is complete; a later run with the same files and options picks it up and
+    redoes what is missing, half-written or made from other files. Sums run in parallel, so two runs agree to rounding.
+
+    Parameters
+    ----------
+    trace
+        From `pypsa_aidc.fleet.trace.trace`.
+    keep
+        Folder for the partition results of an hourly trace; None computes everything anew.
+    max_rejected
+        Largest share of faulty rows, 0 … 1, that is still only counted; beyond it the trace is refused.
+    count_servers
+        Whether to count server hours whose pods use more GPU-hours than the server has accelerators.
+    gaps
+        Pairs of start and end, in hours of the trace as `Statistics.hours` counts them (hour 0 is midnight UTC of the
+        first day where the trace has stamps), in which the record itself was down. Each hour that
+        one touches is missing. Otherwise an hour between the first and the last event of a job list in which no job
+        ran is idle: 0 MW, and valid. In an hourly trace, hours without any row are missing anyway.
+
+    Returns
+    -------
+    Statistics
+
+    Warns
+    -----
+    UnitWarning
+        Partitions whose utilisation looks as if it were in the other scale.
+    EraWarning
+        A state, workload or priority that first appears more than a week into the trace.
+    CoverageWarning
+        More than 5 % of the hours are missing.
+
+    Raises
+    ------
+    InputError
+        Unreadable files, missing columns, nothing usable, impossible gaps, or more than `max_rejected` faulty rows.
+    """
+    faults = Faults(f"Statistics of '{trace.folder}'")
+    faults.number("max_rejected", max_rejected, at_least=0, at_most=1)
+    spans = trace.layout.kind == "spans"
+    faults.require(keep is None or not spans, "keep", keep, "None: a trace of spans is read in one go")
+    for number, gap in enumerate(gaps):
+        for moment in gap:
+            faults.number(f"gaps[{number}]", moment)
+        faults.require(len(gap) == 2 and gap[0] < gap[-1], f"gaps[{number}]", gap, "hours (start, end) in this order")
+    faults.raise_any()
+    if spans:
+        cells, capacity, audit, observed = aggregated_spans(trace)
+    else:
+        cells, capacity, audit, observed = aggregated(trace, None if keep is None else Path(keep), count_servers)
+    for number, (start, end) in enumerate(gaps):
+        beside = (observed + 1 <= start) | (observed >= end)
+        whole = f"{observed.min():g} … {observed.max() + 1:g}" if observed.size else "none left"
+        faults.require(
+            not beside.all(), f"gaps[{number}]", (start, end), f"a gap within the hours of the trace, {whole}"
+        )
+        observed = observed[beside]
+        faults.require(observed.size > 0, f"gaps[{number}]", (start, end), f"less than all hours of the trace, {whole}")
+    if audit.rejected_share > max_rejected:
+        for reason, count in audit.rejected.items():
+            given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows: {reason}"
+            faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
+    faults.raise_any()
+    result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
+    warn_of_holes(result.coverage, audit.source)
+    if LOOKS_LIKE_FRACTIONS in audit.noted:
+        text = (
+            f"{audit.noted[LOOKS_LIKE_FRACTIONS]} {LOOKS_LIKE_FRACTIONS}, first {audit.examples[LOOKS_LIKE_FRACTIONS]}"
+        )
+        warnings.warn(f"'{trace.folder}': {text}: fractions?", UnitWarning, stacklevel=2)
+    for word, hour in result.eras().items():
+        text = f"{word} first appears on day {hour // 24}; before that, its absence may mean nothing"
+        warnings.warn(f"{audit.source}: {text}", EraWarning, stacklevel=2)
+    return result
+
+
+def _with_overfull(cells: pl.DataFrame, capacity: pl.DataFrame, audit: Audit) -> Audit:
+    """Note hours in which the pods of a cluster and accelerator use more than its servers hold."""
+    if capacity.is_empty():
+        return audit
+    keys = list(KEYS[:3])
+    used = cells.group_by(keys).agg(pl.col("gpu_hours").sum()).join(capacity, on=keys)
+    overfull = used.filter(pl.col("gpu_hours") > pl.col("gpus") * (1 + SLACK)).sort(keys)
+    if overfull.is_empty():
+        return audit
+    first = overfull.row(0, named=True)
+    reason = "cluster hours with more GPU-hours than the servers hold"
+    where = f"hour {first['hour']}, cluster {first['cluster']}, {first['accelerator']}"
+    note = Audit(audit.source, noted={reason: overfull.height}, examples={reason: where})
+    return merged([audit, note], audit.source, audit.scale)

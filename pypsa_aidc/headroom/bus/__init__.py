@@ -1,0 +1,1 @@
+"""Headroom at the buses of a network."""

@@ -1,0 +1,366 @@
+"""How large an AI data center may be at each bus of a PyPSA network, and what limits it there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults, UnitWarning, near
+from pypsa_aidc.fleet import Contract, Surface
+from pypsa_aidc.headroom.bus.answers import NO_SUPPLY, OVERLOADED, UNLIMITED, Answer, BusHeadroom
+from pypsa_aidc.headroom.bus.base_case import BaseCase, Floats, base_case, dispatched, freed
+from pypsa_aidc.headroom.bus.factors import Branch, Island, base_flows, chosen_outages, flows_of_set_points, islands
+from pypsa_aidc.headroom.bus.redispatch import redispatched
+from pypsa_aidc.headroom.bus.response import Response, Windows, is_synthetic, largest_site, response
+from pypsa_aidc.headroom.bus.rooms import LIMITED, Room
+from pypsa_aidc.headroom.bus.slack import Slack, check_slack, participation
+from pypsa_aidc.headroom.bus.transfer import GENERATION, NONE, Draws, Overload, Study, draws, worst_overload
+from pypsa_aidc.network.spec.series import Values
+from pypsa_aidc.plain import counted
+
+Overloads = Literal["refuse", "worsened"]
+_SUSPICIOUS_LOAD = 3.0
+"""Draw per MW of site from which the profile is more likely one in MW."""
+_FULL = 0.99
+"""Share of a rating from which a base dispatch counts as using all of it."""
+_PLANNERS = 0.03
+"""Distribution factor from which planners count a branch, the least in use."""
+_SUSPICIOUS_OVERLOAD = 20.0
+"""Base flow over rating from which a unit mistake is more likely than such an overload."""
+
+
+def headroom(
+    n: pypsa.Network,
+    buses: Sequence[str] | None = None,
+    *,
+    redispatch: bool = False,
+    contingencies: str | Sequence[str | Branch] | None = None,
+    load: Values = 1.0,
+    relief: Values | None = None,
+    contract: Windows | Surface | Contract | None = None,
+    peak: float | None = None,
+    reliability: float = 0.95,
+    snapshots: pd.Index | None = None,
+    slack: Slack = "spare",
+    emergency: float = 1.0,
+    overloads: Overloads = "refuse",
+    cutoff: float = 1e-6,
+    by_snapshot: bool = False,
+    memory: float = 256.0,
+) -> BusHeadroom:
+    """Find the largest AIDC at each bus that the network can carry at all snapshots, and what limits it.
+
+    Parameters
+    ----------
+    n
+        Network; left as it is. Extendable capacities count as what its last optimisation built.
+    buses
+        Buses to study; `None` for all.
+    redispatch
+        Without (default): generators, storage and links keep the dispatch of the solved network (or, if it has none,
+        its set points), and `slack` says where the power of the site comes from; exact for all buses, snapshots and
+        outages at once, from distribution factors. With: generators, storage and links are dispatched anew at any
+        cost, by a linear programme that is built once and solved again for each bus.
+    contingencies
+        Outages after which no branch may exceed its rating: `None`, ``"all"`` lines and transformers, or a list of
+        lines, or of (component, name). Outages that split the network have no power flow; they are listed in the
+        result, and for each bus those that cut it off.
+    load
+        Draw s_t of the site per MW of its size, at the meter: a number, one for each snapshot, or a series.
+    relief
+        c_t, what the site may leave undrawn at each snapshot per MW of size: 0.2 is a constant curtailable tier of
+        20 %, `load` itself is full curtailment, at most `load` counts, and more than 1 is refused. With a contract both
+        hold: no more than c_t at a snapshot, and no more than the contract over its windows.
+    contract
+        Dependable relief by duration: the sum of relief over each window of h hours is at most h·κ_h per MW of size. A
+        mapping {h: κ_h}, shares of the size; a `Surface`, whose K at `reliability` over `peak` is κ; or a `Contract`,
+        κ = offer/`peak` in each hour and one call's energy in the hours from call to call. A κ above 1 is refused.
+        Needs consecutive hourly snapshots.
+    peak
+        MW of the fleet whose K it is, at the meter.
+    reliability
+        Of a `Surface`.
+    snapshots
+        Part of ``n.snapshots``.
+    slack
+        Without redispatch, where the power comes from: ``"spare"`` (default), generators of the same sub-network in
+        proportion to their unused available power at each snapshot, and never more than it; ``"capacity"``, in
+        proportion to p_nom; ``"load"``, in proportion to the mean load of buses; or weights by bus. The last three do
+        not look at limits of generators.
+    emergency
+        Rating of branches after an outage, over their normal rating; at least 1.
+    overloads
+        ``"refuse"``: no headroom (0 MW, with the worst overloaded element) where a branch of the sub-network is
+        overloaded before anything is added, as for a linear programme. ``"worsened"``: only where the site would
+        worsen the overload, as planners do. Without redispatch only.
+    cutoff
+        Distribution factor up to which a branch does not count as affected; planners use 0.03 to 0.05. Without
+        redispatch only.
+    by_snapshot
+        Whether to keep, for each bus and snapshot, the most that can be drawn and what limits it, for `fits` and
+        `misfits` of the result. Without redispatch only.
+    memory
+        Megabytes for the arrays of a block.
+
+    Returns
+    -------
+    BusHeadroom
+        MW, limiting element, outage, snapshot, and MW of headroom for each MW of rating of the element.
+
+    Raises
+    ------
+    InputError
+        Anything wrong with arguments or network, all at once.
+    NotSolvedError
+        There is no dispatch to start from, or the solver stopped.
+    StaleError
+        The network was changed after it was solved.
+    UnsupportedError
+        Scenarios, investment periods, unit commitment, transmission losses; options of the other method.
+
+    Warns
+    -----
+    UnitWarning
+        A load profile or flows that look as if given in another unit.
+
+    Notes
+    -----
+    Global constraints (CO2, transmission volume) are not limits of a grid and do not count; the result says so. Without
+    redispatch, ramps and energy limits of generators do not either, nor reactive power in both. On networks without
+    those, headroom with redispatch is at least that without (``slack="spare"``, ``overloads="refuse"``).
+
+    A site of LLM training jobs chooses its hours: `training_headroom` says how much of it fits.
+
+    References
+    ----------
+    [1] Wood, Wollenberg and Sheblé, Power Generation, Operation and Control (2013), Sec. 7.
+    [2] arXiv:2609.05406, Sec. 4: representations of relief.
+
+    Examples
+    --------
+    Two equal lines from a 300-MW generator to a 100-MW load: with both, 200 − 100 MW; with one lost, nothing.
+
+    >>> import pypsa
+    >>> n = pypsa.Network()
+    >>> n.add("Bus", ["A", "B"], v_nom=230.0)
+    >>> n.add("Line", ["1", "2"], bus0="A", bus1="B", x=0.1, s_nom=100.0)
+    >>> n.add("Generator", "G", bus="A", p_nom=300.0, p_set=100.0)
+    >>> n.add("Load", "L", bus="B", p_set=100.0)
+    >>> headroom(n).headroom.to_dict()
+    {'A': 200.0, 'B': 100.0}
+    >>> headroom(n, contingencies="all").headroom.to_dict()
+    {'A': 200.0, 'B': 0.0}
+    """
+    faults = Faults("headroom")
+    _check_options(redispatch, slack, overloads, cutoff, by_snapshot, faults)
+    faults.number("emergency", emergency, at_least=1)
+    faults.number("cutoff", cutoff, at_least=0, at_most=1)
+    faults.number("memory", memory, above=0)
+    faults.require(overloads in ("refuse", "worsened"), "overloads", overloads, "'refuse' or 'worsened'")
+    chosen = list(n.buses.index) if buses is None else list(buses)
+    for bus in chosen:
+        faults.require(bus in n.buses.index, "buses", bus, "a bus of the network", near(bus, n.buses.index))
+    check_slack(n, slack, faults)
+    faults.raise_any()
+    case = base_case(n, snapshots)
+    site = response(case.network.snapshots, load, relief, contract, peak, reliability, faults)
+    faults.raise_any()
+    _warn_about_units(site)
+    has_flows = False
+    if redispatch:
+        case = freed(case, n)
+    else:
+        has_flows = dispatched(case, n)
+    found = islands(case.network)
+    outages, splitting = chosen_outages(found, contingencies)
+    attrs: dict[str, str | float] = {
+        "method": "redispatch, linear programme" if redispatch else "fixed dispatch, distribution factors",
+        "contingencies": _describe(contingencies, sum(map(len, outages))),
+        "slack": "redispatch" if redispatch else (slack if isinstance(slack, str) else "weights by bus"),
+        "emergency": float(emergency),
+        "cutoff": float(cutoff),
+        "overloads": overloads,
+        "response": _describe_response(site),
+        "splitting": "; ".join(splitting),
+    }
+    notes = list(case.notes)
+    if is_synthetic(contract):
+        attrs["synthetic"] = 1
+        notes.append("the relief is that of a synthetic fleet")
+    if splitting:
+        notes.append(f"{len(splitting)} outages split the network and are not studied")
+    attrs["notes"] = "; ".join(notes)
+    if redispatch:
+        answers = redispatched(case.network, found, outages, chosen, site, emergency)
+        return BusHeadroom.of(case.network, _with_bridges(answers, found), attrs)
+    options = _Options(has_flows, emergency, overloads, cutoff, by_snapshot, memory, slack)
+    by_bus, rooms = _fixed_dispatch(case, found, outages, set(chosen), site, options)
+    answers = _with_bridges({bus: by_bus[bus] for bus in chosen}, found)
+    attrs["notes"] = "; ".join([*notes, *_filled(answers, cutoff)])
+    needed = None if site.windows else site.load - site.relief
+    return BusHeadroom.of(case.network, answers, attrs, rooms if by_snapshot else (), needed)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of the method without redispatch."""
+
+    has_flows: bool
+    emergency: float
+    overloads: Overloads
+    cutoff: float
+    by_snapshot: bool
+    memory: float
+    slack: Slack
+
+
+def _fixed_dispatch(
+    case: BaseCase, found: list[Island], outages: list[np.ndarray], chosen: set[str], site: Response, options: _Options
+) -> tuple[dict[str, Answer], list[Room]]:
+    n = case.network
+    answers: dict[str, Answer] = {}
+    rooms = []
+    for island, lost in zip(found, outages, strict=True):
+        keep = np.flatnonzero(island.buses.isin(list(chosen)))
+        if not keep.size:
+            continue
+        slack = participation(n, island, options.slack)
+        slack_flow = island.ptdf @ slack.weights
+        names = island.buses[keep]
+        if slack.reason:
+            answers |= {bus: Answer(0.0, NO_SUPPLY, slack.reason) for bus in names}
+            rooms.append(Room.none(island, names, len(n.snapshots)))
+            continue
+        flow = base_flows(n, island) if options.has_flows else flows_of_set_points(n, island)
+        study = Study(island, flow, slack, slack_flow, lost, options.emergency, options.cutoff)
+        overload = worst_overload(study)
+        if overload is not None:
+            _warn_about_overload(n, study, overload)
+        if overload is not None and options.overloads == "refuse":
+            answers |= {bus: _overloaded(n, study, overload) for bus in names}
+            rooms.append(Room.none(island, names, len(n.snapshots), overload.branch, overload.outage))
+            continue
+        limits = draws(study.at(keep), site.watched, site.needed, options.by_snapshot, options.memory)
+        size, price = largest_site(limits.draw, site)
+        for position, bus in enumerate(names):
+            answers[bus] = _answer(n, study, limits, site, position, float(size[position]), price[position])
+        rooms.append(Room(island, names, limits.draw, limits.branch, limits.outage))
+    return answers, rooms
+
+
+def _answer(
+    n: pypsa.Network, study: Study, limits: Draws, site: Response, bus: int, size: float, price: Floats
+) -> Answer:
+    if not np.isfinite(size):
+        return Answer(np.inf, UNLIMITED, "nothing: no branch, and no generator's limit, is reached")
+    hours = np.flatnonzero(price)
+    shortfall = size * site.load[hours] - limits.draw[bus, hours]
+    hour = int(hours[np.argmax(shortfall)])
+    branch, outage = int(limits.branch[bus, hour]), int(limits.outage[bus, hour])
+    same = hours[limits.branch[bus, hours] == branch]
+    scale = np.where(limits.outage[bus, same] == NONE, 1.0, study.emergency)
+    shadow = float((scale * price[same] / limits.factor[bus, same]).sum())
+    island = study.island
+    if branch == GENERATION:
+        return Answer(size, LIMITED, f"generation of sub-network {island.name}", "", n.snapshots[hour], shadow)
+    rating = float(island.rating[branch, hour]) * (1.0 if outage == NONE else study.emergency)
+    left = float(limits.draw[bus, hour] * limits.factor[bus, hour])
+    return Answer(
+        size,
+        LIMITED,
+        island.label(branch),
+        "" if outage == NONE else island.label(outage),
+        n.snapshots[hour],
+        shadow,
+        base_use=1 - left / rating if rating > 0 else 1.0,
+    )
+
+
+def _filled(answers: Mapping[str, Answer], cutoff: float) -> list[str]:
+    """Say where there is little or no room since the base dispatch uses all of what limits."""
+    full = pd.Series({bus: answer.element for bus, answer in answers.items() if answer.base_use >= _FULL}, dtype=str)
+    if full.empty:
+        return []
+    first, more = full.value_counts().index[0], full.nunique() - 1
+    named = f"{first}" + (f" and {more} more" if more else "")
+    remedy = "try redispatch, in which generation gives way"
+    if cutoff < _PLANNERS:
+        remedy += f", or a cutoff of {_PLANNERS}, the least share of a site on a branch that planners count"
+    where = f"at {len(full)} of {counted(len(answers), 'bus')} the base dispatch alone fills what limits ({named})"
+    return [f"{where}, as an optimised dispatch does where lines are scarce: {remedy}"]
+
+
+def _overloaded(n: pypsa.Network, study: Study, overload: Overload) -> Answer:
+    rating = float(study.island.rating[overload.branch, overload.snapshot])
+    limit = rating * (1.0 if overload.outage == NONE else study.emergency)
+    return Answer(
+        0.0,
+        OVERLOADED,
+        study.island.label(overload.branch),
+        "" if overload.outage == NONE else study.island.label(overload.outage),
+        n.snapshots[overload.snapshot],
+        excess=overload.excess,
+        base_use=1 + overload.excess / limit if limit > 0 else np.inf,
+    )
+
+
+def _with_bridges(answers: dict[str, Answer], found: list[Island]) -> dict[str, Answer]:
+    cut_off = {
+        bus: tuple(names) for island in found for bus, names in zip(island.buses, island.cut_off_by(), strict=True)
+    }
+    return {bus: replace(answer, cut_off_by=cut_off.get(bus, ())) for bus, answer in answers.items()}
+
+
+def _check_options(
+    redispatch: bool, slack: Slack, overloads: Overloads, cutoff: float, by_snapshot: bool, faults: Faults
+) -> None:
+    """An argument that the method does not use is refused, never ignored."""
+    if not redispatch:
+        return
+    is_default = isinstance(slack, str) and slack == "spare"
+    for name, value, default in (
+        ("slack", slack, is_default),
+        ("overloads", overloads, overloads == "refuse"),
+        ("cutoff", cutoff, cutoff == 1e-6),
+        ("by_snapshot", by_snapshot, not by_snapshot),
+    ):
+        faults.require(default, name, value, "the default: with redispatch=True it has no meaning")
+
+
+def _warn_about_units(site: Response) -> None:
+    highest = float(site.load.max())
+    if highest > _SUSPICIOUS_LOAD:
+        text = f"load reaches {highest:g} MW per MW of site. Is it in MW? Divide it by the size it belongs to."
+        warnings.warn(f"headroom: {text}", UnitWarning, stacklevel=3)
+
+
+def _warn_about_overload(n: pypsa.Network, study: Study, overload: Overload) -> None:
+    rating = float(study.island.rating[overload.branch, overload.snapshot])
+    ratio = 1 + overload.excess / rating if rating > 0 else np.inf
+    if ratio > _SUSPICIOUS_OVERLOAD and rating > 0:
+        warnings.warn(
+            f"headroom: the flow on {study.island.label(overload.branch)} at {n.snapshots[overload.snapshot]} is "
+            f"{ratio:.0f} times its rating of {rating:g} MW. Is something in kW? Give MW.",
+            UnitWarning,
+            stacklevel=4,
+        )
+
+
+def _describe(contingencies: str | Sequence[str | Branch] | None, studied: int) -> str:
+    if contingencies is None:
+        return "none"
+    return f"all ({studied} outages)" if contingencies == "all" else f"{studied} outages"
+
+
+def _describe_response(site: Response) -> str:
+    profile = f"relief up to {float(site.relief.max()):.4g} per MW"
+    if site.windows:
+        windows = "windows of " + ", ".join(f"{hours} h at {depth:.4g}" for hours, depth in site.windows)
+        return windows if np.array_equal(site.relief, site.load) else f"{windows}, and at each snapshot {profile}"
+    return "firm" if site.firm else profile

@@ -1,0 +1,1 @@
+"""Headroom under the peak of a region: demand, profiles, the screen."""

@@ -1,0 +1,278 @@
+"""What is wrong or odd with a network before anybody optimises it: findings that can be printed, filtered, tested."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import AIDCError, InputError, StaleError
+from pypsa_aidc.network.check.before import check_network, check_sites
+from pypsa_aidc.network.check.explain import site_reasons
+from pypsa_aidc.network.check.sizes import check_sizes
+from pypsa_aidc.network.files.freeze import is_frozen
+from pypsa_aidc.network.index import names
+from pypsa_aidc.network.loads.derived import refresh
+from pypsa_aidc.network.loads.site import copy_network, sites
+from pypsa_aidc.network.model.horizon import windows
+from pypsa_aidc.network.results import schedule
+from pypsa_aidc.network.solve.result import gap_words
+from pypsa_aidc.plain import counted
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+_SHOWN = 3
+_BUS = re.compile(r"bus\d*")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found.
+
+    Parameters
+    ----------
+    severity
+        ``"error"`` stops an optimisation or makes it wrong; ``"warning"`` may; ``"note"`` is good to know.
+    component
+        The component or site, with the attribute where it is one.
+    what
+        What is there, and what was expected.
+    remedy
+        What to do.
+    """
+
+    severity: Severity
+    component: str
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        stop = "" if self.what.endswith("?") else "."
+        return f"{self.severity}: {self.component}: {self.what}{stop} {self.remedy}".rstrip()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All findings of a network, the most severe first.
+
+    Parameters
+    ----------
+    found
+        The findings.
+    """
+
+    found: tuple[Finding, ...]
+
+    def __post_init__(self) -> None:
+        ordered = sorted(dict.fromkeys(self.found), key=lambda finding: SEVERITIES.index(finding.severity))
+        object.__setattr__(self, "found", tuple(ordered))
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __repr__(self) -> str:
+        counts = [sum(each.severity == kind for each in self) for kind in SEVERITIES]
+        return f"Findings({', '.join(map(counted, counts, SEVERITIES))})"
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing found"
+
+    @property
+    def worst(self) -> Severity | None:
+        """The highest severity, or `None` without findings."""
+        return self.found[0].severity if self.found else None
+
+    def of(self, severity: Severity) -> Findings:
+        """Findings of one severity."""
+        return Findings(tuple(each for each in self if each.severity == severity))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a finding: `severity`, `component`, `what`, `remedy`."""
+        rows = [(each.severity, each.component, each.what, each.remedy) for each in self]
+        return pd.DataFrame(rows, columns=["severity", "component", "what", "remedy"])
+
+
+def check(n: pypsa.Network) -> Findings:
+    """Look a network over before it is optimised; nothing is changed or raised.
+
+    No buses, components at buses that do not exist, NaN in series, missing snapshots, islands without supply, lines and
+    transformers without impedance, rating or any limit; specifications that cannot be read, stale series, jobs that
+    cannot finish, sites larger than their connection or than what their bus can deliver, figures out of proportion by
+    units; frozen jobs, missing and stale results.
+
+    Parameters
+    ----------
+    n
+        Network, with or without AIDCs.
+
+    Returns
+    -------
+    Findings
+        Empty if nothing was found.
+
+    Examples
+    --------
+    >>> n = pypsa.Network(snapshots=range(2))
+    >>> _ = n.add("Bus", "grid")
+    >>> _ = n.add("Load", "town", bus="gird", p_set=3.0)
+    >>> print(check(n))
+    error: Load 'town', bus: 'gird', which is not in n.buses. Correct the name, or add the bus.
+    """
+    if n.buses.empty:
+        remedy = "Read a file that PyPSA has written, or add buses."
+        return Findings((Finding("error", "network", "no buses: there is no network in it", remedy),))
+    found = list(_unknown_buses(n))
+    if not found:
+        found += _faults(lambda: check_network(n), "error")
+    found += [*_series(n), *_ratings(n)]
+    broken = _faults(lambda: sites(n), "error")
+    found += broken
+    if broken or not sites(n):
+        return Findings((*found, *_faults(lambda: windows(n), "warning")))
+    horizon = _faults(lambda: windows(n), "error")
+    found += horizon
+    if not horizon:
+        found += _stale(n)
+        if not any(finding.severity == "error" for finding in found):
+            found += _unworkable(n)
+    found += _sizes(n)
+    return Findings((*found, *_results(n)))
+
+
+def _faults(call: Callable[[], object], severity: Severity) -> list[Finding]:
+    """Turn the faults that a check raises into findings."""
+    try:
+        call()
+    except InputError as error:
+        return [
+            Finding(severity, fault.where, f"{_told(fault.given)}, expected {fault.expected}", fault.remedy)
+            for fault in error.faults
+        ]
+    return []
+
+
+def _told(given: object) -> str:
+    return given if isinstance(given, str) else repr(given)
+
+
+def _unknown_buses(n: pypsa.Network) -> Iterator[Finding]:
+    known = set(names(n.buses.index))
+    for component in sorted(n.one_port_components | n.branch_components):
+        static = n.c[component].static
+        for column in [column for column in static if _BUS.fullmatch(str(column))]:
+            used = static[column].fillna("").astype(str)
+            # Links of several outputs leave those that they have not at "".
+            unknown = ~used.isin(known) & ((used != "") | (column in ("bus", "bus0", "bus1")))
+            for name, bus in used[unknown].iloc[:_SHOWN].items():
+                yield Finding(
+                    "error",
+                    f"{component} {name!r}, {column}",
+                    f"{bus!r}, which is not in n.buses",
+                    "Correct the name, or add the bus.",
+                )
+
+
+def _series(n: pypsa.Network) -> Iterator[Finding]:
+    """NaN and infinite numbers in input series, which PyPSA drops or passes on to the solver without a word."""
+    for component in n.components.values():
+        defaults = component.defaults
+        inputs = defaults.index[defaults["status"].str.startswith("Input") & defaults["varying"]]
+        for attribute in inputs.intersection(list(component.dynamic)):
+            frame = component.dynamic[attribute]
+            if (
+                frame.empty
+                or pd.isna(defaults.at[attribute, "default"])
+                or (component.name, attribute)
+                == (
+                    "Load",
+                    "p_set",
+                )
+            ):
+                continue
+            numbers = frame.apply(pd.to_numeric, errors="coerce").to_numpy(float)
+            for column in np.flatnonzero(np.isnan(numbers).any(axis=0))[:_SHOWN]:
+                missing = frame.index[np.isnan(numbers[:, column])]
+                yield Finding(
+                    "error",
+                    f"{component.name} {frame.columns[column]!r}, {attribute}",
+                    f"NaN at {len(missing)} of {len(frame)} snapshots, the first {missing[0]}",
+                    "Give a number for each snapshot.",
+                )
+
+
+def _ratings(n: pypsa.Network) -> Iterator[Finding]:
+    """Ratings of 0, which is PyPSA's default, and of inf; NaN and negative ones are faults of the network."""
+    for component in ("Line", "Transformer"):
+        static = n.c[component].static
+        fixed = static[static["active"] & ~static["s_nom_extendable"]]
+        transformer = component == "Transformer"
+        for name in fixed.index[fixed["s_nom"] == 0][:_SHOWN]:
+            what = "a rating of 0 MVA, which is PyPSA's default: nothing can flow, and its ends share one angle"
+            if transformer:
+                what = "a rating of 0 MVA, which is PyPSA's default: its impedance, per unit of it, cannot be used"
+            remedy = "Give its rating, or make it extendable."
+            yield Finding("error" if transformer else "warning", f"{component} {name!r}, s_nom", what, remedy)
+        for name in fixed.index[np.isinf(fixed["s_nom"])][:_SHOWN]:
+            what = "a rating of inf: it never limits anything"
+            if transformer:
+                what = "a rating of inf: its impedance, per unit of it, becomes 0"
+            remedy = "Give its rating, if it has one."
+            yield Finding("error" if transformer else "note", f"{component} {name!r}, s_nom", what, remedy)
+
+
+def _stale(n: pypsa.Network) -> list[Finding]:
+    """Sites that do not fit the network; what `aidc.optimize` brings up to date by itself is only a warning."""
+    refreshed = copy_network(n)
+    refresh(refreshed)
+    lasting = _faults(lambda: check_sites(refreshed, sites(refreshed)), "error")
+    frozen = is_frozen(n)
+    passing = _faults(lambda: check_sites(n, sites(n)), "warning")
+    told = {finding.component for finding in lasting}
+    passing = [
+        each for each in passing if each.component not in told and not (frozen and each.component.endswith("p_set"))
+    ]
+    if frozen:
+        what = "jobs carry decided power as p_set: plain PyPSA keeps it, aidc.optimize decides again"
+        passing.append(Finding("note", "AIDCs of the network", what, "aidc.thaw(n) frees them."))
+    return [*lasting, *passing]
+
+
+def _unworkable(n: pypsa.Network) -> list[Finding]:
+    """Sites whose jobs cannot be done even alone."""
+    reasons: dict[str, str] = {}
+    faults = _faults(lambda: reasons.update(site_reasons(n)), "error")
+    remedy = "Change the jobs, the pool or the connection as said."
+    alone = [Finding("error", f"AIDC {name!r}", reason.rstrip("."), remedy) for name, reason in reasons.items()]
+    return [*faults, *alone]
+
+
+def _sizes(n: pypsa.Network) -> list[Finding]:
+    return [Finding(severity, *rest) for severity, *rest in check_sizes(n)]
+
+
+def _results(n: pypsa.Network) -> Iterator[Finding]:
+    """Results in the network that are not an optimum, or of another solve."""
+    status = n.aidc.status
+    if status and status.get("status") != "optimal":
+        gap = float(str(status.get("gap", "nan")))
+        what = f"the stored solution stopped at {status.get('status')!r}, {gap_words(gap)}"
+        yield Finding("note", "results", what, "Solve longer for a smaller gap.")
+    if schedule.MODE not in n.c.generators.dynamic or n.c.generators.dynamic[schedule.MODE].empty:
+        if not schedule.has_solution(n):
+            yield Finding("note", "AIDCs of the network", "not solved: their jobs have no schedule yet", schedule.SOLVE)
+        return
+    try:
+        schedule.read(n)
+    except StaleError as error:
+        for fault in error.faults:
+            yield Finding("warning", fault.where, _told(fault.given), fault.remedy)
+    except AIDCError as error:
+        yield Finding("warning", "schedule", str(error).splitlines()[0], "Solve again with aidc.optimize.")

@@ -1,0 +1,1 @@
+"""Networks in files: exchange, frozen copies, MATPOWER cases."""

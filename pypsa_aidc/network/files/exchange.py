@@ -1,0 +1,174 @@
+"""Files for others: written whole or not at all, read with every fault named; the convention is docs/netcdf.md."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import pypsa
+
+from pypsa_aidc.errors import AIDCError, Faults, InputError
+from pypsa_aidc.network.files.freeze import freeze, refuse_exclusive, thaw
+from pypsa_aidc.network.loads.fleet_spec import fleets
+from pypsa_aidc.network.loads.site import copy_network, sites
+from pypsa_aidc.network.quiet import quiet_pypsa
+from pypsa_aidc.network.results import schedule
+from pypsa_aidc.network.results.fleet_results import solved_snapshots
+
+_FORMATS = {".nc": "netCDF", ".h5": "HDF5", ".hdf5": "HDF5", ".xlsx": "Excel"}
+
+
+def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
+    """Write a network with its AIDCs as netCDF that plain PyPSA can open.
+
+    Parameters
+    ----------
+    n
+        Network with sites; not changed.
+    path
+        File ending in ``.nc``. It is written beside its place and moved there when complete: an interrupted write
+        leaves an older file as it was.
+    frozen
+        Whether jobs carry their decided power as `p_set`. Then ``pypsa.Network(path).optimize()`` gives the same
+        objective and prices without this package, while `aidc.optimize` frees the jobs again. With ``False`` the
+        jobs are free, and plain PyPSA would run each at its least energy at any time. Schedules, results and
+        specifications are in the file either way.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        A path that cannot be written to, or a network that netCDF cannot hold (mixed columns, lists).
+    NotSolvedError, StaleError, UnsupportedError
+        With `frozen`: no schedule, one that is not of this solution, or one that plain PyPSA cannot keep.
+
+    Examples
+    --------
+    >>> import pypsa_aidc as aidc
+    >>> n = pypsa.Network(snapshots=range(4))
+    >>> _ = n.add("Bus", "grid")
+    >>> aidc.export(n, "plain.nc")
+    Traceback (most recent call last):
+    pypsa_aidc.errors.InputError: aidc.freeze:
+      - network: given 'no AIDC', expected at least one site with a schedule. Add one with aidc.add.
+    """
+    target = Path(path)
+    faults = Faults("aidc.export")
+    faults.require(target.suffix == ".nc", "path", str(path), "a name ending in .nc", "PyPSA itself writes the rest.")
+    faults.require(not target.is_dir(), "path", str(path), "a file, not a folder")
+    faults.require(target.parent.is_dir(), "path", str(path), "a file in an existing folder")
+    faults.raise_any()
+    if frozen or sites(n) or fleets(n):
+        if frozen:
+            refuse_exclusive(n)
+        # Copies have no model: a solution that is only there has to be in the series before.
+        with suppress(AIDCError):
+            schedule.read(n)
+        with suppress(AIDCError):
+            solved_snapshots(n)
+        n = copy_network(n)
+        (freeze if frozen else thaw)(n)
+    write(n, target)
+    return target
+
+
+def write(n: pypsa.Network, target: Path) -> None:
+    """Write a network as it is, to a temporary file in the same folder that takes the target's place when complete.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be written to, or netCDF cannot hold the network; an older file is left as it was.
+    """
+    faults = Faults(f"writing {target}")
+    try:
+        with NamedTemporaryFile(dir=target.parent, prefix=f".{target.stem}-", suffix=".nc", delete=False) as file:
+            part = Path(file.name)
+    except OSError as error:
+        faults.add("folder", str(target.parent), f"a folder that can be written to ({error.strerror})")
+        raise InputError(faults.subject, tuple(faults)) from error
+    try:
+        n.export_to_netcdf(part)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        # A temporary file is private; what takes its place has the rights that any new file has.
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
+        part.replace(target)
+    except Exception as error:
+        faults.add("network", type(error).__name__, f"columns of plain numbers, booleans and text ({error})")
+        raise InputError(faults.subject, tuple(faults)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def is_network(path: Path) -> bool:
+    """Whether a path looks like a network by its name: a folder, or a file in one of PyPSA's formats."""
+    return path.is_dir() or path.suffix.lower() in _FORMATS
+
+
+def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
+    """Read a network and check the AIDCs in it.
+
+    ``pypsa.Network(path)`` reads the same; this says what is wrong with a file, once, instead of at first use.
+
+    Parameters
+    ----------
+    path
+        netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them. Specifications are data only, from any of
+        them; HDF5 itself may hold pickled objects, so read one only from somebody you trust.
+    check_sites
+        Whether to look for buses and read the specifications; without, `check` tells what is wrong with them.
+
+    Returns
+    -------
+    pypsa.Network
+        With schedules under ``n.aidc`` where the file has them. A frozen file stays frozen until `aidc.optimize` or
+        `aidc.thaw`.
+
+    Raises
+    ------
+    InputError
+        No such file, not one of these formats, truncated or damaged; data of another kind, or no bus.
+    SpecError
+        A specification cannot be read: damaged, of a newer version, or of a component that is missing.
+    """
+    source = Path(path)
+    faults = Faults(f"aidc.load {str(path)!r}")
+    known = is_network(source)
+    faults.require(source.exists(), "path", str(path), "an existing file or CSV folder")
+    faults.require(known, "path", str(path), f"a CSV folder, or a file ending in {', '.join(_FORMATS)}")
+    faults.raise_any()
+    # PyPSA takes a folder of anything for a network without components.
+    listed = not source.is_dir() or (source / "network.csv").is_file() or (source / "snapshots.csv").is_file()
+    faults.require(listed, "path", str(path), "a folder with network.csv or snapshots.csv in it")
+    faults.raise_any()
+    try:
+        with quiet_pypsa(level=logging.CRITICAL):
+            n = pypsa.Network(source)
+    except Exception as error:
+        kind = "CSV folder" if source.is_dir() else f"{_FORMATS[source.suffix.lower()]} file"
+        faults.add("path", str(path), f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
+        raise InputError(faults.subject, tuple(faults)) from error
+    if check_sites:
+        faults.require(
+            len(n.buses) > 0,
+            "path",
+            str(path),
+            "a PyPSA network: there is no bus in it",
+            "Data of another kind, such as weather, are no network.",
+        )
+        faults.raise_any()
+        try:
+            sites(n)
+        except InputError as error:
+            raise type(error)(faults.subject, error.faults) from error
+    return n

@@ -1,0 +1,1 @@
+"""The kinds of load that a network can hold."""

@@ -1,0 +1,1 @@
+"""What AIDCs add to a PyPSA model: paths, calls, budgets, storage."""

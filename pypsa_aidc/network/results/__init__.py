@@ -1,0 +1,1 @@
+"""What AIDCs did in a solved network: schedules, calls, power and money."""

@@ -1,0 +1,1 @@
+"""Solving a network with AIDCs: first schedule, prices, outages, scenarios."""

@@ -1,0 +1,284 @@
+"""Solving a network with AIDCs: checked before, with status, schedules, prices and audit after."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache, partial
+from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import highspy
+import linopy
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError, NotSolvedError
+from pypsa_aidc.network.check.after import TOLERANCE, audit
+from pypsa_aidc.network.check.before import check_fleets, check_network, check_sites
+from pypsa_aidc.network.check.explain import explain
+from pypsa_aidc.network.loads.derived import refresh
+from pypsa_aidc.network.loads.fleet_spec import fleets
+from pypsa_aidc.network.loads.site import sites
+from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
+from pypsa_aidc.network.model.paths import Paths
+from pypsa_aidc.network.model.storage import charging_and_discharging, check_exclusive
+from pypsa_aidc.network.results import schedule
+from pypsa_aidc.network.results.fleet_results import record_fleets
+from pypsa_aidc.network.solve.first_schedule import prepare
+from pypsa_aidc.network.solve.gap import Gap, time_limit
+from pypsa_aidc.network.solve.outages import secure_outages
+from pypsa_aidc.network.solve.prices import price
+from pypsa_aidc.network.solve.result import Result, clear_results, store_result
+from pypsa_aidc.progress import waiting
+from pypsa_aidc.training import Formulation
+
+logger = logging.getLogger(__name__)
+
+
+def optimize(
+    n: pypsa.Network,
+    snapshots: pd.Index | None = None,
+    *,
+    formulation: Formulation = "time",
+    exclusive: Sequence[str] | str = (),
+    warm_start: bool = True,
+    prices: bool = True,
+    raise_on_violation: bool = True,
+    branch_outages: Sequence[str] | str | None = None,
+    extra_functionality: ExtraFunctionality | None = None,
+    **kwargs: Any,
+) -> Result:
+    """Solve a network with its AIDC jobs and fleets, and write schedules, calls, prices and status into it.
+
+    Parameters
+    ----------
+    n
+        Network with sites or fleets (without any, this is ``n.optimize`` with checks and a `Result`).
+    snapshots
+        Part of ``n.snapshots`` to optimise; each job then does its whole tranche within it.
+    formulation
+        ``"time"`` (default) or ``"literal"``, see `checkpoint_graph`; both have the same optimum.
+    exclusive
+        StorageUnits and Stores that must not charge and discharge at once (Eq. 34d of [1]). Their binaries are only
+        put into the model where a solution without them does both, which it does when burning energy pays.
+    warm_start
+        Whether HiGHS starts from a schedule made at the prices of the LP relaxation, see `start.prepare`. It finds good
+        schedules sooner; it never changes the optimum. Other solvers do without.
+    prices
+        Whether to solve again with all paths fixed, for prices. A MILP has none, and PyPSA would leave zeros;
+        without, prices are NaN.
+    raise_on_violation
+        Whether a failed audit raises; otherwise it is only in the result.
+    branch_outages
+        Lines whose outage must not overload any other (PyPSA's security-constrained optimisation), or ``"all"``.
+        Outages that split the network cannot be secured and are listed in the result.
+    extra_functionality
+        Further ``f(n, snapshots)`` of yours, called after jobs and fleets are in the model.
+    kwargs
+        Passed to ``n.optimize``: ``solver_name``, ``solver_options``, ``transmission_losses``,
+        ``multi_investment_periods``, ``mip_rel_gap`` and so on.
+
+    Returns
+    -------
+    Result
+        Status, objective, gap, audit.
+
+    Raises
+    ------
+    InputError
+        The network holds something PyPSA would solve wrongly (NaN load, negative capacity), or stale sites.
+    InfeasibleError
+        No dispatch exists; the message says which job is how many GPU-hours short, or which fleet too large for its
+        terms, and what would do.
+    NotSolvedError
+        The solver stopped without a feasible schedule. The network then holds no results.
+    AuditError
+        The solution breaks a constraint.
+
+    References
+    ----------
+    [1] Tong et al., arXiv:2610.13047 (2026), Eq. 36.
+    """
+    exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
+    found = sites(n)
+    _check_solver(kwargs)
+    check_network(n, snapshots)
+    check_exclusive(n, exclusive)
+    refresh(n, snapshots)
+    with_terms = fleets(n)
+    check_sites(n, found, snapshots)
+    check_fleets(n, with_terms, snapshots)
+    has_sites, has_aidc = bool(found), bool(found or with_terms)
+    outages, skipped = secure_outages(n, branch_outages)
+    switched: list[str] = []
+    while True:
+        solve = _Solve(formulation, tuple(switched), warm_start and has_sites, extra_functionality)
+        status, condition = solve.run(n, snapshots, outages, dict(kwargs))
+        _refuse_no_solution(n, snapshots, status, condition, formulation)
+        objective, bound, source = float(n.model.objective.value), _bound(n), "LP"
+        has_integers = bool([*n.model.binaries, *n.model.integers])
+        if has_integers:
+            source = _priced(n) if prices else "none"
+        both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
+        if not both:
+            break
+        logger.info("%s charge and discharge at once: solved again with their binaries", ", ".join(both))
+        switched += both
+    if source == "none":
+        n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
+    report = audit(n, exclusive=tuple(exclusive)) if has_aidc else None
+    if report is not None and raise_on_violation and not report.passed:
+        clear_results(n)
+        report.raise_if_violated()
+    result = Result(
+        status=condition,
+        objective=objective,
+        bound=bound if has_integers else objective,
+        gap=abs(objective - bound) / max(abs(objective), 1e-9) if has_integers else 0.0,
+        solver=str(n.model.solver_name),
+        formulation=formulation,
+        edges=solve.paths.edges if solve.paths else 0,
+        edges_before_pruning=solve.paths.edges_before_pruning if solve.paths else 0,
+        build_seconds=solve.built - solve.started,
+        solve_seconds=solve.ended - solve.built,
+        prices=source,
+        skipped_outages=skipped,
+        exclusive=tuple(switched),
+        audit=report,
+    )
+    store_result(n, result)
+    return result
+
+
+def _check_solver(options: Mapping[str, Any]) -> None:
+    """Refuse a solver that is not there, and options that HiGHS does not know and would pass over."""
+    solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
+    faults = Faults("aidc.optimize")
+    faults.require(solver in linopy.available_solvers, "solver_name", solver, f"one of {linopy.available_solvers}")
+    if solver == "highs":
+        for option in sorted({*options, *(options.get("solver_options") or {})} - _arguments()):
+            there = hasattr(highspy.HighsOptions(), option)
+            faults.require(there, option, options.get(option), "an argument of n.optimize or an option of HiGHS")
+    faults.raise_any()
+
+
+@cache
+def _arguments() -> frozenset[str]:
+    """Names of what ``n.optimize`` and linopy take themselves; the rest goes to the solver."""
+    calls = (pypsa.Network().optimize.__call__, linopy.Model.solve)
+    return frozenset(name for call in calls for name in signature(call).parameters)
+
+
+@dataclass
+class _Solve:
+    """One build and solve, with its times."""
+
+    formulation: Formulation
+    exclusive: tuple[str, ...]
+    warm_start: bool
+    extra_functionality: ExtraFunctionality | None
+    paths: Paths | None = None
+    started: float = 0.0
+    built: float = 0.0
+    ended: float = 0.0
+    shown: ExitStack = field(default_factory=ExitStack)
+
+    def run(
+        self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None, options: dict[str, Any]
+    ) -> tuple[str, str]:
+        """Build and solve; PyPSA's status and condition."""
+        attach = hook(
+            formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note_paths
+        )
+        self.started = time.perf_counter()
+        with TemporaryDirectory() as folder, self.shown:
+            self._show("building the model")
+            start = Path(folder) / "start.sol"
+            if options.get("solver_name", pypsa.options.params.optimize.solver_name) == "highs":
+                options.setdefault("io_api", "direct")
+                if self.warm_start:
+                    options.setdefault("warmstart_fn", start)
+            own_start = start if options.get("warmstart_fn") == start else None
+            finish = partial(self._finish, start=own_start, limit=time_limit(options))
+            extra = compose(attach, self.extra_functionality, finish)
+            if outages is None:
+                ended = n.optimize(snapshots, extra_functionality=extra, **options)
+            else:
+                ended = n.optimize.optimize_security_constrained(
+                    snapshots, branch_outages=outages, extra_functionality=extra, **options
+                )
+        self.ended = time.perf_counter()
+        return str(ended[0]), str(ended[1])
+
+    def _note_paths(self, paths: Paths) -> None:
+        self.paths = paths
+
+    def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None, limit: float | None) -> None:
+        self.built = time.perf_counter()
+        if start is not None and self.paths is not None:
+            self._show("looking for a first schedule")
+            prepare(n, self.paths, start)
+        self._show("solving", limit, Gap(n))
+
+    def _show(self, label: str, limit: float | None = None, state: Callable[[], str] | None = None) -> None:
+        """Say what is going on now, in place of what was."""
+        self.shown.close()
+        self.shown.enter_context(waiting(label, limit, state))
+
+
+def _does_both(n: pypsa.Network, storage: str) -> bool:
+    charge, discharge = charging_and_discharging(n, storage, n.model.parameters["snapshots"].to_index())
+    return bool((np.minimum(charge, discharge) > TOLERANCE).any())
+
+
+def _bound(n: pypsa.Network) -> float:
+    report = n.model.solver.report if n.model.solver is not None else None
+    return float("nan") if report is None or report.dual_bound is None else float(report.dual_bound)
+
+
+@waiting("solving again for prices")
+def _priced(n: pypsa.Network) -> str:
+    return price(n) if _decodes(n) else "none"
+
+
+def _decodes(n: pypsa.Network) -> bool:
+    try:
+        if fleets(n):
+            record_fleets(n)
+        if sites(n):
+            schedule.record(n, n.model.parameters["snapshots"].to_index())
+    except AIDCError:
+        return False
+    return True
+
+
+@waiting("looking for the reason")
+def _explained(n: pypsa.Network, snapshots: pd.Index | None, formulation: Formulation) -> str:
+    return explain(n, snapshots, formulation=formulation)
+
+
+def _refuse_no_solution(
+    n: pypsa.Network, snapshots: pd.Index | None, status: str, condition: str, formulation: Formulation
+) -> None:
+    value = n.model.objective.value
+    solved = status == "ok" and value is not None and np.isfinite(value)
+    if solved:
+        return
+    infeasible = condition in ("infeasible", "infeasible_or_unbounded")
+    text = _explained(n, snapshots, formulation) if infeasible else ""
+    bound = _bound(n)
+    clear_results(n)
+    if infeasible and text:
+        raise InfeasibleError(text)
+    known = f" The best bound is {bound:.6g} USD." if np.isfinite(bound) else ""
+    raise NotSolvedError(
+        f"the solver stopped with {condition!r} ({status}) and without a feasible dispatch; the network holds no "
+        f"results.{known} Give it more time, a looser gap, or another solver."
+    )

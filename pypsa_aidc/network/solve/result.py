@@ -1,0 +1,152 @@
+"""How a solve ended: told to the caller, kept with sites and fleets, and wiped where there is nothing to keep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.network.check.after import AuditReport
+from pypsa_aidc.network.index import names
+from pypsa_aidc.network.loads.fleet_spec import fleets
+from pypsa_aidc.network.loads.site import sites
+from pypsa_aidc.network.results import schedule
+from pypsa_aidc.network.results.fleet_results import CALL, DEPTH
+from pypsa_aidc.training import Formulation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RESULT = "aidc_result"
+"""Column of `n.links` (sites) and `n.generators` (fleets) with the status of the last solve as JSON."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a solve ended.
+
+    Parameters
+    ----------
+    status
+        ``"optimal"``, or the solver's word for why it stopped with a feasible schedule, such as ``"time_limit"``.
+    objective
+        Value of PyPSA's objective in USD.
+    bound
+        Best bound in USD that the solver has proven.
+    gap
+        ``|objective - bound| / |objective|``.
+    solver
+        Name of the solver.
+    formulation
+        Formulation of the checkpoint-state graphs.
+    edges, edges_before_pruning
+        Binaries for the jobs, and what they would have been without pruning.
+    build_seconds, solve_seconds
+        Time to build the model, and to solve it.
+    prices
+        Where the prices in the network come from: ``"fixed-path LP"``, ``"LP"`` without integers, or ``"none"``.
+    skipped_outages
+        Outages left out of a security-constrained solve because they split the network.
+    exclusive
+        Storages that binaries kept from charging and discharging at once, because a solution without them did both.
+    audit
+        Report of the audit; `None` if it was switched off.
+    """
+
+    status: str
+    objective: float
+    bound: float
+    gap: float
+    solver: str
+    formulation: Formulation
+    edges: int
+    edges_before_pruning: int
+    build_seconds: float
+    solve_seconds: float
+    prices: str
+    skipped_outages: tuple[str, ...] = ()
+    exclusive: tuple[str, ...] = ()
+    audit: AuditReport | None = field(default=None, compare=False)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the solver has proven optimality within its tolerance."""
+        return self.status == "optimal"
+
+    def __repr__(self) -> str:
+        checked = "not audited" if self.audit is None else repr(self.audit)
+        return (
+            f"Result({self.status}: objective {self.objective:.6g} USD, {gap_words(self.gap)}, {self.edges} edges "
+            f"(of {self.edges_before_pruning}), prices from {self.prices}, {checked})"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Columns `quantity`, `value`, `unit`."""
+        rows = [
+            ("status", self.status, ""),
+            ("objective", self.objective, "USD"),
+            ("bound", self.bound, "USD"),
+            ("gap", self.gap, "1"),
+            ("solver", self.solver, ""),
+            ("formulation", self.formulation, ""),
+            ("edges", self.edges, "1"),
+            ("edges before pruning", self.edges_before_pruning, "1"),
+            ("time to build", self.build_seconds, "s"),
+            ("time to solve", self.solve_seconds, "s"),
+            ("origin of prices", self.prices, ""),
+            ("outages left out", ", ".join(self.skipped_outages) or "none", ""),
+            ("audit", "none" if self.audit is None else "passed" if self.audit.passed else "failed", ""),
+        ]
+        return pd.DataFrame(rows, columns=["quantity", "value", "unit"])
+
+    def plot(self) -> Figure:
+        """Draw objective and bound, edges before and after pruning, and the times to build and to solve."""
+        from pypsa_aidc.plots import solve as solve_plots
+
+        sizes = {"edges": self.edges, "before pruning": self.edges_before_pruning}
+        seconds = {"build": self.build_seconds, "solve": self.solve_seconds}
+        return solve_plots.outcome(self.objective, self.bound, sizes, seconds, f"{self.status}, {gap_words(self.gap)}")
+
+
+def gap_words(gap: float) -> str:
+    """A relative gap for people; a solver that was stopped early may not have a bound yet."""
+    return f"gap {gap:.3%}" if np.isfinite(gap) else "no bound yet"
+
+
+def clear_results(n: pypsa.Network) -> None:
+    """Empty every result in the network, model included, so that no zeros or earlier values pass for an optimum."""
+    for component in n.components.values():
+        outputs = component.defaults[component.defaults["status"].str.startswith("Output")]
+        for attribute in outputs.index:
+            if attribute in component.dynamic:
+                empty = component.static.index[:0]
+                component.dynamic[attribute] = pd.DataFrame(index=n.snapshots, columns=empty, dtype=float)
+            elif attribute in component.static and attribute.endswith("_opt"):
+                component.static[attribute] = np.nan
+    for attribute in (schedule.MODE, schedule.GPUS, schedule.PROGRESS, CALL, DEPTH):
+        n.c.generators.dynamic.pop(attribute, None)
+    for static in (n.links, n.generators):
+        if RESULT in static:
+            static[RESULT] = ""
+    n._objective = None
+    if n._model is not None:
+        del n.model
+
+
+def store_result(n: pypsa.Network, result: Result) -> None:
+    """Keep the status with each site and fleet, as JSON in a string column that survives every file format."""
+    # Times are left out: the same call should give the same file.
+    left_out = ("audit", "build_seconds", "solve_seconds")
+    content = {key: value for key, value in asdict(result).items() if key not in left_out}
+    content["audit"] = None if result.audit is None else result.audit.passed
+    text = json.dumps(content)
+    for static, holders in ((n.links, [site.link for site in sites(n).values()]), (n.generators, list(fleets(n)))):
+        if holders:
+            static[RESULT] = (
+                (static[RESULT] if RESULT in static else pd.Series("", static.index)).fillna("").astype(object)
+            )
+            static.loc[names(static.index).isin(holders), RESULT] = text

@@ -1,0 +1,1 @@
+"""What a network stores of its loads: JSON in string columns, and series over snapshots."""

@@ -1,0 +1,1 @@
+"""What a site costs, and what one more of anything is worth."""

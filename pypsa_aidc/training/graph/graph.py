@@ -1,0 +1,256 @@
+"""The checkpoint-state graph of a training load: waiting, training and completion edges as plain arrays."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError
+from pypsa_aidc.training.graph.edges import EdgeMaker, Edges, prune
+from pypsa_aidc.training.graph.slots import Slots
+from pypsa_aidc.training.load import TrainingLoad
+
+Formulation = Literal["time", "literal"]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+logger = logging.getLogger(__name__)
+
+_INTEGRAL = 1e-5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training edge of a decoded path.
+
+    Parameters
+    ----------
+    start, stop
+        The edge occupies slots ``start .. stop - 1``.
+    mode
+        Position in ``load.modes``.
+    segments
+        Δk, segments completed at the end of the edge (a share of one without checkpoint continuity).
+    restart
+        Whether the edge follows a wait and pays for the restart.
+    """
+
+    start: int
+    stop: int
+    mode: int
+    segments: float
+    restart: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CheckpointGraph:
+    """Paths of one job through time and checkpoints; Eqs. 21-25 of [1].
+
+    Built by `checkpoint_graph`. A path from `source` to `sink` is an executable schedule if its segments add up to
+    `coverage`, where that is given: the time graph counts them along the path instead of keeping a node for each
+    number of them, which is exact because only their sum matters when all segments are of one size.
+
+    Parameters
+    ----------
+    load
+        The load it belongs to.
+    slots
+        The horizon.
+    edges
+        All edges after pruning.
+    nodes
+        Number of nodes.
+    source, sink
+        First and last node.
+    coverage
+        Least and most segments of a path, or `None` where nodes count them.
+    formulation
+        ``"time"`` or ``"literal"``.
+    edges_before_pruning
+        How many edges there were before unreachable and decomposable ones went.
+    """
+
+    load: TrainingLoad
+    slots: Slots = field(repr=False)
+    edges: Edges = field(repr=False)
+    nodes: int
+    source: int
+    sink: int
+    coverage: tuple[float, float] | None
+    formulation: Formulation
+    edges_before_pruning: int
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    def occupancy(self) -> tuple[Ints, Ints, Floats, Ints]:
+        """Which slots each training edge occupies, and what it draws there; Eqs. 25 and 28 of [1].
+
+        Returns
+        -------
+        edge, slot, it_power, gpus
+            One entry for each slot of each training edge; `it_power` in MW.
+        """
+        training = np.flatnonzero(self.edges.mode >= 0)
+        lengths = (self.edges.stop - self.edges.start)[training]
+        edge = np.repeat(training, lengths)
+        offset = np.arange(len(edge)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        slot = self.edges.start[edge] + offset
+        mode = self.edges.mode[edge]
+        it_power = np.array([mode.it_power for mode in self.load.modes])[mode]
+        restart = self.edges.restart[edge] & (offset == 0)
+        it_power = it_power + np.where(restart, self.load.rules.restart_energy / self.slots.hours[slot], 0.0)
+        return edge, slot, it_power, np.array([mode.gpus for mode in self.load.modes])[mode]
+
+    def edge_energy(self, price: Floats | None = None) -> Floats:
+        """IT energy of each edge in MWh, or its cost in USD for a `price` in USD/MWh of each slot."""
+        edge, slot, it_power, _ = self.occupancy()
+        weight = self.slots.hours if price is None else self.slots.hours * price
+        return np.bincount(edge, it_power * weight[slot], minlength=len(self)).astype(float)
+
+    def decode(self, flow: Floats) -> tuple[Step, ...]:
+        """Follow the path that a solution selects; Eq. 27 of [1].
+
+        Parameters
+        ----------
+        flow
+            Value of each edge in the solution, shape (edges,).
+
+        Raises
+        ------
+        AIDCError
+            The flow is not integral, or does not form one path from source to sink.
+        """
+        fractional = np.abs(flow - np.round(flow)) > _INTEGRAL
+        if fractional.any():
+            worst = float(flow[fractional][np.argmax(np.abs(flow[fractional] - np.round(flow[fractional])))])
+            raise AIDCError(
+                f"job {self.load.name!r}: the solution is no path: {int(fractional.sum())} of {len(flow)} edges are "
+                f"fractional, for example {worst:.3f}. The solver ignored integrality or stopped early."
+            )
+        chosen = np.flatnonzero(flow > 0.5)
+        leaving = {int(self.edges.tail[edge]): int(edge) for edge in chosen}
+        branches = len(leaving) < len(chosen)
+        node, visited = self.source, []
+        while node != self.sink and node in leaving:
+            visited.append(leaving.pop(node))
+            node = int(self.edges.head[visited[-1]])
+        if branches or node != self.sink or leaving:
+            raise AIDCError(
+                f"job {self.load.name!r}: the selected edges do not form one path from the first to the last node"
+            )
+        return tuple(self._step(edge) for edge in visited if self.edges.mode[edge] >= 0)
+
+    def _step(self, edge: int) -> Step:
+        e = self.edges
+        return Step(
+            int(e.start[edge]), int(e.stop[edge]), int(e.mode[edge]), float(e.segments[edge]), bool(e.restart[edge])
+        )
+
+
+def checkpoint_graph(load: TrainingLoad, slots: Slots, formulation: Formulation = "time") -> CheckpointGraph:
+    """Build the checkpoint-state graph of a load over a horizon; Algorithm 2 of [1], lines 1-7.
+
+    Parameters
+    ----------
+    load
+        Work, modes and rules.
+    slots
+        The horizon.
+    formulation
+        ``"time"``: nodes are times, segments are counted along the path, jumps that two shorter ones can replace are
+        left out. ``"literal"``: nodes are (time, checkpoint) as printed in [1], all jumps kept. Both give the same
+        optimum; unevenly spaced checkpoints need the literal graph, which is then taken with a log line.
+
+    Returns
+    -------
+    CheckpointGraph
+        Pruned from both ends: every edge lies on some path that completes the work.
+
+    Raises
+    ------
+    InputError
+        The deadline lies after the horizon, or an option does not go with slots of different length.
+    InfeasibleError
+        No path completes the work by the deadline, with the earliest finish in words.
+
+    References
+    ----------
+    [1] Tong et al., arXiv:2610.13047 (2026), Eqs. 21-25 and Algorithm 2.
+
+    Examples
+    --------
+    >>> from pypsa_aidc.training import Mode, Rules
+    >>> mode = Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=0.003)
+    >>> load = TrainingLoad("A", work=1e15 * 3600 * 4, modes=(mode,), rules=Rules(segments=2))
+    >>> checkpoint_graph(load, Slots.uniform(6)).edges_before_pruning > 0
+    True
+    """
+    faults = Faults(f"graph of job {load.name!r}")
+    faults.require(formulation in ("time", "literal"), "formulation", formulation, "'time' or 'literal'")
+    first, last = slots.window(load.rules.arrival, load.deadline, faults)
+    needs_equal_slots = load.rules.min_run > 0
+    faults.require(
+        slots.are_uniform or not needs_equal_slots,
+        "min_run",
+        load.rules.min_run,
+        "0 with snapshots of different length",
+        "Resample the snapshots to one length.",
+    )
+    faults.raise_any()
+    if formulation == "time" and load.rules.continuity and not load.rules.uniform:
+        logger.info("job %r: checkpoints are not evenly spaced, so the literal graph is used", load.name)
+        formulation = "literal"
+    if not load.rules.continuity:
+        formulation = "time"
+    maker = EdgeMaker(load, slots, first, last, counts_checkpoints=formulation == "literal")
+    edges = maker.edges()
+    before = maker.made
+    kept = prune(edges, maker.nodes, maker.source, maker.sink, maker.coverage)
+    if not len(kept):
+        raise InfeasibleError(unfinishable(load, slots))
+    used, positions = np.unique(np.concatenate([kept.tail, kept.head]), return_inverse=True)
+    renumbered = kept.with_nodes(positions[: len(kept)], positions[len(kept) :])
+    source, sink = np.searchsorted(used, [maker.source, maker.sink])
+    return CheckpointGraph(
+        load, slots, renumbered, len(used), int(source), int(sink), maker.coverage, formulation, before
+    )
+
+
+def earliest_finish(load: TrainingLoad, slots: Slots) -> float:
+    """Hours after the first snapshot at which the load could be done at best, alone and without waiting.
+
+    Looks beyond the horizon, as if it went on with slots of its last length; restarts after a wait do not occur.
+    """
+    rules = load.rules
+    if not rules.continuity:
+        fastest = max(mode.flops_per_s for mode in load.modes)
+        return rules.arrival + load.work * sum(rules.shares[rules.progress :]) / fastest / 3600
+    jump = rules.jump or rules.count
+    start = slots.ceil(rules.arrival)
+    ends = {rules.progress: start}
+    for done in range(rules.progress, rules.count):
+        for segments in range(1, min(jump, rules.count - done) + 1):
+            share = sum(rules.shares[done : done + segments])
+            for mode in load.modes:
+                need = load.hours(mode) * share + segments * rules.checkpoint_hours
+                stop = slots.after(ends[done], need)
+                ends[done + segments] = min(stop, ends.get(done + segments, stop))
+    return slots.hour(ends[rules.count])
+
+
+def unfinishable(load: TrainingLoad, slots: Slots) -> str:
+    """Say in words why a load cannot be done by its deadline, even alone."""
+    deadline = slots.total if load.deadline is None else load.deadline
+    fastest = max(load.modes, key=lambda mode: mode.flops_per_s)
+    need = load.hours(fastest) * sum(load.rules.shares[load.rules.progress :])
+    return (
+        f"job {load.name!r} cannot finish by hour {deadline:g}: in its fastest mode {fastest.label} "
+        f"({fastest.gpus} GPUs) the work takes {need:.2f} h of pure computing, {need * fastest.gpus:,.0f} GPU-hours, "
+        f"and it may start at hour {load.rules.arrival:g}. The earliest finish with whole slots is hour "
+        f"{earliest_finish(load, slots):g}. A faster mode, less work or that deadline would do."
+    )
