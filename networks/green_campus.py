@@ -28,7 +28,7 @@ GPUS, PUE, HOURS, SEGMENTS = 2048, 1.25, 24, 12
 # and 455 kW (375 + 1.25 · 0.4 n for 1280, 2048 and 160 GPUs): the IT power is 375 / PUE.
 BASE_IT = 0.375 / PUE
 BASELINES = {"LLM-A": (4, 4, 32), "LLM-B": (6, 4, 32)}
-CANDIDATES = aidc.Candidates(
+CANDIDATES = aidc.training.Candidates(
     pipeline=(1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30), tensor=(1, 2, 4, 8), data=tuple(2**k for k in range(9))
 )
 
@@ -75,7 +75,7 @@ def modes(job: aidc.Job, preset: str = "P2", *, gpus: int = GPUS, prune: bool = 
         candidates=CANDIDATES,
         memory=CAMPUS_MEMORY,
         efficiency=chosen.efficiency.calibrated(job, baseline, float(eta)),
-        power=aidc.PowerModel(coefficients=chosen.coefficients.get(job.name, {})),
+        power=aidc.training.PowerModel(coefficients=chosen.coefficients.get(job.name, {})),
         prune=prune,
     )
 
@@ -116,7 +116,7 @@ def network(preset: str = "P2", renewables: float = 1.0) -> pypsa.Network:
             marginal_cost=-CURTAILMENT_COST,
         )
     _add_battery(n)
-    aidc.add(n, "AIDC", bus="campus", gpus=GPUS, pue=PUE, base_load=BASE_IT, jobs=loads(preset))
+    n.aidc.add("AIDC", bus="campus", gpus=GPUS, pue=PUE, base_load=BASE_IT, jobs=loads(preset))
     return n
 
 

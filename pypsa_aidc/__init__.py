@@ -1,11 +1,14 @@
 """AI data centers in PyPSA grid models: what training jobs and GPU fleets can really do for the grid.
 
->>> import pypsa_aidc as aidc
->>> sorted(name for name in aidc.__all__ if name in ("add", "optimize", "prices", "audit"))
-['add', 'audit', 'optimize', 'prices']
+Importing it gives every `pypsa.Network` the accessor ``n.aidc``: `add`, `optimize`, `headroom` and the rest.
+
+>>> import pypsa, pypsa_aidc as aidc
+>>> pypsa.Network().aidc
+AIDCs of the network: none (0 jobs)
 """
 
-from pypsa_aidc import fleet
+from pypsa_aidc import fleet, headroom, network, training
+from pypsa_aidc.accessor import register
 from pypsa_aidc.errors import (
     AIDCError,
     AuditError,
@@ -18,68 +21,15 @@ from pypsa_aidc.errors import (
     UnitWarning,
     UnsupportedError,
 )
-from pypsa_aidc.fleet import Contract, Envelope, Surface, contract, envelope, load_envelope, load_surface, surface
-from pypsa_aidc.headroom import (
-    BusHeadroom,
-    Demand,
-    DemandWarning,
-    Offsets,
-    Profile,
-    Screen,
-    clean,
-    headroom,
-    load_headroom,
-    profiles,
-    read_demand,
-    regional_network,
-    screen,
-    screen_calls,
-    training_headroom,
-)
-from pypsa_aidc.network import (
-    AuditReport,
-    Finding,
-    Findings,
-    Fleet,
-    FleetTerms,
-    Result,
-    add,
-    add_fleet,
-    audit,
-    check,
-    check_network,
-    compare,
-    compose,
-    explain,
-    export,
-    extra_functionality,
-    fleets,
-    freeze,
-    from_matpower,
-    hook,
-    load,
-    optimize,
-    prices,
-    record,
-    refresh,
-    remove,
-    sites,
-    thaw,
-    update,
-    values,
-)
-from pypsa_aidc.network import list_sites as list  # noqa: A004 - read as aidc.list(n)
-from pypsa_aidc.progress import progress
-from pypsa_aidc.report import report
+from pypsa_aidc.fleet import Contract, Envelope, Surface
+from pypsa_aidc.network import compose, extra_functionality, from_matpower, load
+from pypsa_aidc.progress import show_progress
 from pypsa_aidc.training import (
     GPU,
-    Candidates,
     EfficiencyModel,
     Job,
     MemoryModel,
-    Mode,
     ModeTable,
-    PowerModel,
     Rules,
     TrainingLoad,
     Transformer,
@@ -87,38 +37,25 @@ from pypsa_aidc.training import (
     read_profile,
 )
 
+register()
+
 __version__ = "0.1.0"
 
 __all__ = [
     "GPU",
     "AIDCError",
     "AuditError",
-    "AuditReport",
-    "BusHeadroom",
-    "Candidates",
     "Contract",
-    "Demand",
-    "DemandWarning",
     "EfficiencyModel",
     "Envelope",
-    "Finding",
-    "Findings",
-    "Fleet",
-    "FleetTerms",
     "InfeasibleError",
     "InputError",
     "Job",
     "MemoryModel",
-    "Mode",
     "ModeTable",
     "NotSolvedError",
-    "Offsets",
-    "PowerModel",
     "PriceWarning",
-    "Profile",
-    "Result",
     "Rules",
-    "Screen",
     "SpecError",
     "StaleError",
     "Surface",
@@ -126,48 +63,15 @@ __all__ = [
     "Transformer",
     "UnitWarning",
     "UnsupportedError",
-    "add",
-    "add_fleet",
-    "audit",
-    "check",
-    "check_network",
-    "clean",
-    "compare",
     "compose",
-    "contract",
-    "envelope",
-    "explain",
-    "export",
     "extra_functionality",
     "fleet",
-    "fleets",
-    "freeze",
     "from_matpower",
     "generate_modes",
     "headroom",
-    "hook",
-    "list",
     "load",
-    "load_envelope",
-    "load_headroom",
-    "load_surface",
-    "optimize",
-    "prices",
-    "profiles",
-    "progress",
-    "read_demand",
+    "network",
     "read_profile",
-    "record",
-    "refresh",
-    "regional_network",
-    "remove",
-    "report",
-    "screen",
-    "screen_calls",
-    "sites",
-    "surface",
-    "thaw",
-    "training_headroom",
-    "update",
-    "values",
+    "show_progress",
+    "training",
 ]

@@ -33,7 +33,7 @@ _BAR = 24
 
 
 @contextmanager
-def progress(file: TextIO | None = None, *, force: bool = False) -> Iterator[None]:
+def show_progress(file: TextIO | None = None, *, force: bool = False) -> Iterator[None]:
     """Show how far long work has come, and how long it will still take, while it runs within the context.
 
     Each loop that can take long has a line with its label, a bar, what is done of how much, the time since its start
@@ -50,14 +50,14 @@ def progress(file: TextIO | None = None, *, force: bool = False) -> Iterator[Non
 
     Notes
     -----
-    Give `aidc.optimize` the option ``output_flag=False``, or the log of HiGHS on the same terminal gets between the
+    Give `n.aidc.optimize` the option ``output_flag=False``, or the log of HiGHS on the same terminal gets between the
     lines. They belong to the context in which they are asked for (a `contextvars.ContextVar`): threads started within
     stay silent unless they run in a copy of it. Within another `progress` for the same file nothing changes.
 
     Examples
     --------
     >>> from pypsa_aidc import fleet
-    >>> with progress():  # a document is no terminal: nothing is drawn
+    >>> with show_progress():  # a document is no terminal: nothing is drawn
     ...     draws = fleet.power_draws(3)
     >>> len(draws)
     3

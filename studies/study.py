@@ -113,10 +113,10 @@ def data_file(name: str) -> Path:
     return path
 
 
-def solve(n: pypsa.Network, label: str = "", **options: Any) -> aidc.Result:
+def solve(n: pypsa.Network, label: str = "", **options: Any) -> aidc.network.Result:
     """Solve as ``aidc.optimize`` does, but with nothing printed by the solver and a label shown meanwhile."""
     with Console(stderr=True).status(f"{label} ..."), silenced_stdout():
-        return aidc.optimize(n, output_flag=False, **options)
+        return n.aidc.optimize(output_flag=False, **options)
 
 
 def save(frame: pd.DataFrame, folder: Path, name: str) -> None:

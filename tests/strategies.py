@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from pypsa_aidc import Mode, Rules, TrainingLoad
-from pypsa_aidc.training import Slots
+from pypsa_aidc import Rules, TrainingLoad
+from pypsa_aidc.training import Mode, Slots
 
 
 @st.composite

@@ -18,12 +18,11 @@ from pathlib import Path
 import highspy
 import pytest
 
-import pypsa_aidc as aidc
 from pypsa_aidc.cli import app
 from pypsa_aidc.cli.reply import with_progress
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.network.solve.gap import Gap
-from pypsa_aidc.progress import MOMENTS, _shown, _Work, progress, track, waiting
+from pypsa_aidc.progress import MOMENTS, _shown, _Work, show_progress, track, waiting
 from tests.cli.running import Runner
 from tests.network.tiny import grid, job, site
 
@@ -69,7 +68,7 @@ def test_items_come_in_order_and_once_whether_drawn_or_not(eager: None) -> None:
     items = [3, 1, 2]
     assert list(track(items, "items")) == items
     stream = Terminal()
-    with progress(stream):
+    with show_progress(stream):
         assert list(track(items, "items")) == items
         assert list(track(iter(items), "items", 3)) == items
         assert list(track([], "none")) == []
@@ -92,7 +91,7 @@ def test_a_stream_that_is_no_terminal_stays_empty_unless_forced(eager: None, mon
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     stream = io.StringIO()
-    with progress(stream):
+    with show_progress(stream):
         for _ in track(range(3), "items"):
             time.sleep(0.02)
     assert stream.getvalue() == ""
@@ -101,7 +100,7 @@ def test_a_stream_that_is_no_terminal_stays_empty_unless_forced(eager: None, mon
 def test_a_dumb_terminal_stays_empty(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal()
-    with progress(stream):
+    with show_progress(stream):
         for _ in track(range(3), "items"):
             time.sleep(0.02)
     assert stream.getvalue() == ""
@@ -109,7 +108,7 @@ def test_a_dumb_terminal_stays_empty(eager: None, monkeypatch: pytest.MonkeyPatc
 
 def test_forced_lines_tell_label_amount_and_time_left(eager: None) -> None:
     stream = io.StringIO()
-    with progress(stream, force=True):
+    with show_progress(stream, force=True):
         for _ in track(range(8), "partitions"):
             time.sleep(0.05)
     drawn = ESCAPES.sub("", stream.getvalue())
@@ -119,7 +118,7 @@ def test_forced_lines_tell_label_amount_and_time_left(eager: None) -> None:
 
 def test_without_a_total_there_is_no_time_left(eager: None) -> None:
     stream = Terminal()
-    with progress(stream):
+    with show_progress(stream):
         for position in track(iter(range(3)), "unknown"):
             if position:
                 wait_for(stream, rf"unknown \S+ {position} {CLOCK}")
@@ -128,7 +127,7 @@ def test_without_a_total_there_is_no_time_left(eager: None) -> None:
 
 def test_nothing_is_left_to_see_afterwards(eager: None) -> None:
     stream = Terminal()
-    with progress(stream):
+    with show_progress(stream):
         for _ in track(range(2), "items"):
             wait_for(stream, "items")
     assert ERASED in stream.getvalue()
@@ -144,14 +143,14 @@ def test_an_exception_within_a_loop_leaves_no_line_and_is_told(eager: None) -> N
             wait_for(stream, label)
             raise ZeroDivisionError
 
-    with progress(stream):
+    with show_progress(stream):
         with pytest.raises(ZeroDivisionError):
             broken("items")
         assert stream.left_over == ""
         drawn = stream.getvalue()
         time.sleep(0.05)
         assert stream.getvalue() == drawn
-    with pytest.raises(ZeroDivisionError), progress(stream):
+    with pytest.raises(ZeroDivisionError), show_progress(stream):
         broken("others")
     assert stream.left_over == ""
     assert _shown.get() is None
@@ -159,7 +158,7 @@ def test_an_exception_within_a_loop_leaves_no_line_and_is_told(eager: None) -> N
 
 def test_a_loop_left_behind_goes_with_the_display(eager: None) -> None:
     stream = Terminal()
-    with progress(stream):
+    with show_progress(stream):
         loop = track(range(3), "items")
         next(loop)
         wait_for(stream, "items")
@@ -170,7 +169,7 @@ def test_a_loop_left_behind_goes_with_the_display(eager: None) -> None:
 
 def test_nested_loops_have_a_line_each(eager: None) -> None:
     stream = Terminal()
-    with progress(stream):
+    with show_progress(stream):
         for _ in track(range(2), "outer"):
             for _ in track(range(3), "inner"):
                 with waiting("solve", 60.0, lambda: "gap 1 %"):
@@ -183,14 +182,14 @@ def test_nested_loops_have_a_line_each(eager: None) -> None:
 def test_nested_progress_of_the_same_file_is_one_display(eager: None) -> None:
     stream = Terminal()
     before = threading.active_count()
-    with progress(stream):
+    with show_progress(stream):
         outer = _shown.get()
-        with progress(stream):
+        with show_progress(stream):
             assert _shown.get() is outer
             assert threading.active_count() == before + 1
         assert _shown.get() is outer
         other = Terminal()
-        with progress(other):
+        with show_progress(other):
             for _ in track(range(2), "others"):
                 wait_for(other, "others")
         assert "others" not in stream.text
@@ -200,12 +199,12 @@ def test_nested_progress_of_the_same_file_is_one_display(eager: None) -> None:
 def test_progress_within_a_drawn_loop_knows_its_own_stderr(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress():
+    with show_progress():
         for _ in track(range(1), "items"):
             wait_for(stream, "items")
             assert sys.stderr is not stream, "a proxy that writes above the lines"
             outer = _shown.get()
-            with progress():
+            with show_progress():
                 assert _shown.get() is outer
             print("a warning", file=sys.stderr)
         assert sys.stderr is stream
@@ -217,7 +216,7 @@ def test_stdout_is_nobodys_but_the_results(
 ) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress():
+    with show_progress():
         for position in track(range(2), "items"):
             wait_for(stream, "items")
             print(position)
@@ -230,7 +229,7 @@ def test_threads_are_silent_unless_they_run_in_the_context(eager: None) -> None:
     def work(label: str) -> None:
         counted.append((label, sum(1 for _ in track(range(5), label) if not time.sleep(0.02))))
 
-    with progress(stream):
+    with show_progress(stream):
         copies = [contextvars.copy_context() for _ in range(4)]
         threads = [threading.Thread(target=copy.run, args=(work, f"inside{i}")) for i, copy in enumerate(copies)]
         threads.append(threading.Thread(target=work, args=("outside",)))
@@ -279,7 +278,7 @@ def test_a_total_that_is_none_is_refused(total: object) -> None:
 
 def test_short_work_has_no_line() -> None:
     stream = Terminal()
-    with progress(stream):
+    with show_progress(stream):
         for _ in track(range(3), "items"):
             time.sleep(0.05)
     assert stream.getvalue() == ""
@@ -292,8 +291,8 @@ def test_values_count_one_solve_for_each_question(eager: None, monkeypatch: pyte
 
     monkeypatch.setattr(importlib.import_module("pypsa_aidc.network.whatif.values"), "_solve", solve)
     stream = Terminal()
-    with progress(stream):
-        table = aidc.values(site(grid()), only=["gpus", "p_nom", "waiting"])
+    with show_progress(stream):
+        table = site(grid()).aidc.values(only=["gpus", "p_nom", "waiting"])
     assert table["value"].tolist() == [0.0, 0.0, 0.0]
     drawn = re.findall(r"values, one solve each \S+ (\d/\d)", stream.text)
     assert list(dict.fromkeys(drawn)) == ["0/3", "1/3", "2/3"]

@@ -175,7 +175,7 @@ class SiteConfig:
     Parameters
     ----------
     name, gpus, p_nom, p_nom_extendable, capital_cost, draw_idle
-        As for `aidc.add`.
+        As for `n.aidc.add`.
     jobs
         At least one.
     bus
@@ -229,7 +229,7 @@ class SiteConfig:
         Raises
         ------
         InputError, InfeasibleError
-            As `aidc.add`.
+            As `n.aidc.add`.
         """
         faults = Faults(f"site {self.name!r}")
         faults.require(self.bus is not None, "bus", None, "a bus of the network")
@@ -279,7 +279,7 @@ class Config:
         Raises
         ------
         InputError, InfeasibleError
-            As `aidc.add`: what is wrong with any of the sites, all at once, beside what `faults` holds already.
+            As `n.aidc.add`: what is wrong with any of the sites, all at once, beside what `faults` holds already.
         """
         for site in self.sites:
             try:

@@ -191,7 +191,9 @@ def open_network(path: Path, verb: str, *, sites_only: bool = True) -> pypsa.Net
     there = bool(n.aidc.sites) or (not sites_only and bool(n.aidc.fleets))
     what = "at least one AIDC with training jobs" if sites_only else "at least one AIDC: a site or a fleet"
     remedy = (
-        "Add one with aidc.add and save it." if sites_only else "Add one with aidc.add or aidc.add_fleet, and solve."
+        "Add one with n.aidc.add and save it."
+        if sites_only
+        else "Add one with n.aidc.add or n.aidc.add_fleet, and solve."
     )
     faults.require(there, "network", str(path), what, remedy)
     faults.raise_any()

@@ -119,7 +119,7 @@ def fleet_verb(
     quiet: QuietOption = False,
 ) -> None:
     """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
-    found = None if trace is None else fleet.trace(trace, layout, utilisation=utilisation)
+    found = None if trace is None else fleet.Trace.read(trace, layout, utilisation=utilisation)
     with told_warnings(quiet):
         central, gaps = _model(rating or []), _gaps(gap or [])
     if dry_run:
@@ -127,18 +127,18 @@ def fleet_verb(
         Reply(as_json, quiet).rehearsed({"trace": trace, "mapping": mapping}, source, out)
         return
     if found is None:
-        made = fleet.synthetic()
+        made = fleet.SyntheticFleet.generate()
         statistics = made.statistics
         execution: fleet.Execution | None = made.execution
     else:
         with told_warnings(quiet, fleet.CoverageWarning, fleet.EraWarning):
-            statistics = fleet.statistics(found, keep=keep, max_rejected=max_rejected, gaps=gaps)
+            statistics = fleet.Statistics.of(found, keep=keep, max_rejected=max_rejected, gaps=gaps)
         has_summary = found.layout.kind == "hourly" and bool(found.summary)
-        execution = fleet.execution(found, keep=keep) if has_summary else None
+        execution = fleet.Execution.of(found, keep=keep) if has_summary else None
     report = Report(out, statistics.synthetic, Reply(as_json, quiet))
     report.reply.show(str(statistics.audit), highlight=False)
     report.reply.show(f"hours used: {statistics.coverage}", highlight=False)
-    envelope = fleet.envelope(statistics, mapping, central)
+    envelope = fleet.Envelope.of(statistics, mapping, central)
     envelope.save(report.path("envelope.nc"))
     ensemble = fleet.ensemble(statistics, fleet.power_draws(draws, seed, central))
     if len(statistics.audit.to_frame()):
@@ -227,7 +227,7 @@ def _aggregation(
         index=["exponent", "p5", "p95", "r_squared", "units"],
     ).T
     report.table("scaling", table.rename_axis("units of"), "Fluctuation scaling σ ∝ μ^β")
-    levels = {name: (s.median, *s.interval) for name, s in fleet.synchrony(statistics, model).items()}
+    levels = {name: (s.median, *s.interval) for name, s in fleet.measure_synchrony(statistics, model).items()}
     frame = pd.DataFrame.from_dict(levels, orient="index", columns=["ratio", "p5", "p95"]).rename_axis("level")
     report.table("synchrony", frame, "Synchrony, median over parents")
     removed = pd.DataFrame({"ratio": attribution.ratios, "excess_removed": attribution.removed}).rename_axis("residual")

@@ -19,7 +19,7 @@ from pypsa_aidc.cli.portfolio import PortfolioOption, named, peak_of
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
 from pypsa_aidc.errors import Faults, InputError, near
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.headroom import BusHeadroom, headroom
+from pypsa_aidc.headroom import BusHeadroom, bus_headroom
 from pypsa_aidc.network import load
 from pypsa_aidc.plain import counted
 
@@ -100,7 +100,7 @@ def headroom_verb(
         )
         return
     with silenced_stdout():
-        result = headroom(
+        result = bus_headroom(
             opened,
             bus or None,
             redispatch=redispatch,
@@ -169,12 +169,12 @@ def _contract(
         faults.number("--peak", peak, above=0, remedy="MW at the meter of the fleet that K was measured on.")
     faults.raise_any()
     if surface is not None:
-        return fleet.load_surface(surface), peak
+        return fleet.Surface.read(surface), peak
     if envelope is None:
         return None, None
-    load = fleet.load_envelope(envelope)
+    load = fleet.Envelope.read(envelope)
     clusters = load.portfolio(named(portfolio))
-    terms = fleet.contract(
+    terms = fleet.Contract.of(
         load,
         duration or _DURATION,
         _RELIABILITY if reliability is None else reliability,

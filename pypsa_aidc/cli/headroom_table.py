@@ -11,7 +11,7 @@ import pypsa
 from matplotlib.figure import Figure
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.headroom import BusHeadroom, load_headroom
+from pypsa_aidc.headroom import BusHeadroom
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def open_headroom(path: Path, n: pypsa.Network) -> BusHeadroom | HeadroomTable:
     faults = Faults(f"headroom in '{path}'")
     faults.require(path.is_file(), "file", str(path), "an existing netCDF file")
     faults.raise_any()
-    found = load_headroom(path)
+    found = BusHeadroom.read(path)
     unknown = [bus for bus in map(str, found.data["bus"].to_numpy()) if bus not in n.buses.index]
     faults.require(not unknown, "bus", unknown[:5], "buses of the network", "Give the headroom of this network.")
     faults.raise_any()

@@ -17,7 +17,7 @@ LEAST_HOURS = 12 * WEEK
 
 
 def named(portfolio: str) -> str | list[str] | None:
-    """Return the option as `fleet.surface` takes it."""
+    """Return the option as `fleet.Surface.of` takes it."""
     if portfolio == "all":
         return None
     return portfolio if portfolio == "supported" else portfolio.split(",")

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pypsa_aidc.errors import PriceWarning, UnitWarning
-from pypsa_aidc.progress import progress
+from pypsa_aidc.progress import show_progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -120,7 +120,7 @@ def with_progress(verb: Callable[..., None]) -> Callable[..., None]:
         if options.get("as_json") or options.get("quiet"):
             verb(*args, **options)
             return
-        with progress():
+        with show_progress():
             verb(*args, **options)
 
     return shown

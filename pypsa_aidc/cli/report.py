@@ -57,19 +57,19 @@ def report_verb(
     reply = Reply(as_json, quiet, width=None)
     n = open_network(network, "pypsa-aidc report", sites_only=False)
     given = [path for path in (network, surface, envelope, headroom) if path is not None]
-    fleet_envelope = None if envelope is None else fleet.load_envelope(envelope)
-    shown = None if surface is None else fleet.load_surface(surface)
+    fleet_envelope = None if envelope is None else fleet.Envelope.read(envelope)
+    shown = None if surface is None else fleet.Surface.read(surface)
     terms = peak = tested = None
     faults = Faults("pypsa-aidc report")
     faults.require(portfolio == "all" or envelope is not None, "--portfolio", portfolio, "nothing without --envelope")
     faults.raise_any()
     if fleet_envelope is not None:
         clusters = fleet_envelope.portfolio(named(portfolio))
-        shown = shown or fleet.surface(fleet_envelope, q=q, portfolio=clusters)
-        terms = fleet.contract(fleet_envelope, duration, reliability, q=q, portfolio=clusters)
+        shown = shown or fleet.Surface.of(fleet_envelope, q=q, portfolio=clusters)
+        terms = fleet.Contract.of(fleet_envelope, duration, reliability, q=q, portfolio=clusters)
         peak = peak_of(fleet_envelope, clusters)
         if not dry_run and fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
-            tested = fleet.backtest(fleet_envelope, (duration,), reliability, portfolio=clusters).summary
+            tested = fleet.Backtest.of(fleet_envelope, (duration,), reliability, portfolio=clusters).summary
     table = None if headroom is None else open_headroom(headroom, n)
     storages = exclusive or []
     if dry_run:

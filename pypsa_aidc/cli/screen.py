@@ -30,8 +30,8 @@ from pypsa_aidc.headroom import (
     network_demand,
     profiles,
     read_demand,
-    screen,
     screen_calls,
+    screen_region,
 )
 from pypsa_aidc.network import load
 from pypsa_aidc.network.files.exchange import is_network
@@ -121,7 +121,11 @@ def screen_verb(
     with _noted(reply, notes):
         options = {"region": region, "column": column, "stamps": stamps, "timezone": timezone}
         tidy = _demand(demand, options, calendar, gaps, limit)
-    made = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
+    made = (
+        fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics)
+        if envelope is None
+        else fleet.Envelope.read(envelope)
+    )
     shapes = profiles(made, q=q, tier=tier)
     report = Report(out, made.synthetic, reply, notes=notes)
     reply.line(f"{tidy}\n{tidy.source}, column '{tidy.column}'")
@@ -132,10 +136,10 @@ def screen_verb(
         reply.rehearsed({"demand": demand or BUNDLED, "envelope": envelope}, what, out)
         return
     with _noted(reply, notes):
-        found = screen(tidy, shapes, period=period, margin=margins, budget=budgets, offsets=alignments)
+        found = screen_region(tidy, shapes, period=period, margin=margins, budget=budgets, offsets=alignments)
         limited = None
         if calls and period == "whole":
-            surface = fleet.surface(made, q=q)
+            surface = fleet.Surface.of(made, q=q)
             depths = call_depths(surface, reliability, float(made.peak().mean()))
             limited = screen_calls(
                 tidy, shapes[0], depths, margin=first[0], budget=first[1], recovery=RECOVERY, offsets=alignments

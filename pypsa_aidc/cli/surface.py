@@ -39,7 +39,11 @@ def surface_verb(
     quiet: QuietOption = False,
 ) -> None:
     """Measure dependable power: surface.nc, tables 2, 3 and 6, terms, and figures 4 and 13–16."""
-    fleet_envelope = fleet.envelope(fleet.synthetic().statistics) if envelope is None else fleet.load_envelope(envelope)
+    fleet_envelope = (
+        fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics)
+        if envelope is None
+        else fleet.Envelope.read(envelope)
+    )
     report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
     names = fleet_envelope.portfolio(named(portfolio))
     common = {"portfolio": names, "boundary": boundary}
@@ -53,7 +57,7 @@ def surface_verb(
         return
     asked = {"envelope": envelope, "portfolio": names, "boundary": boundary, "q": q}
     surfaces = {
-        method: fleet.surface(fleet_envelope, *grid_of, q=q, method=method, **common)  # type: ignore[arg-type]
+        method: fleet.Surface.of(fleet_envelope, *grid_of, q=q, method=method, **common)  # type: ignore[arg-type]
         for method in ("sup", "linear")
     }
     coverage = surfaces["sup"].data.attrs["coverage"]
@@ -65,7 +69,7 @@ def surface_verb(
         grid.columns = [str(name) for name in grid.columns]
         report.table(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
     # Terms, counterfactuals and figures have the grid of the paper.
-    usual = fleet.surface(fleet_envelope, q=q, **common)  # type: ignore[arg-type]
+    usual = fleet.Surface.of(fleet_envelope, q=q, **common)  # type: ignore[arg-type]
     if not usual.windows[4]:
         report.note("no window of 4 h: no counterfactuals, terms or tests")
         report.answer(**asked)
@@ -81,17 +85,17 @@ def surface_verb(
     stand_ins = fleet.representations(fleet_envelope, method="linear")
     report.table("representations", stand_ins, f"Representations, method linear (cf. Table 6 of {PAPER})")
     try:
-        terms = fleet.contract(fleet_envelope, 4, 0.95, q=q, **common)  # type: ignore[arg-type]
+        terms = fleet.Contract.of(fleet_envelope, 4, 0.95, q=q, **common)  # type: ignore[arg-type]
         report.table("terms", terms.to_frame(), "Terms of a four-hour product at 95 %, method sup")
     except InputError as error:
         # E.g. where all work is eligible, nothing is left that could absorb the rebound.
         report.note(f"no terms: {error}")
-    eras = fleet.eras(fleet_envelope, **common)  # type: ignore[arg-type]
+    eras = fleet.compare_eras(fleet_envelope, **common)  # type: ignore[arg-type]
     report.table("eras", eras, "Four-hour K at 95 % by era")
     tests = None
     if fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
         tests = [
-            fleet.backtest(fleet_envelope, normalised=kind, **common)  # type: ignore[arg-type]
+            fleet.Backtest.of(fleet_envelope, normalised=kind, **common)  # type: ignore[arg-type]
             for kind in (False, True)
         ]
         report.table("backtest", tests[0].summary, "Rolling origin, absolute MW, target 95 %")

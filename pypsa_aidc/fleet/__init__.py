@@ -5,8 +5,8 @@ MWh, time h. Docstrings cite [2]: M. Li, "Beyond Scalar Flexibility", arXiv 2609
 """
 
 from pypsa_aidc.fleet.condition import Condition
-from pypsa_aidc.fleet.contract import Contract, contract, net_energy_ratio
-from pypsa_aidc.fleet.envelope import Envelope, envelope, envelope_from_frame, load_envelope
+from pypsa_aidc.fleet.contract import Contract, net_energy_ratio
+from pypsa_aidc.fleet.envelope import Envelope
 from pypsa_aidc.fleet.power import (
     ANCHORED,
     DATASHEET_RATINGS,
@@ -25,7 +25,7 @@ from pypsa_aidc.fleet.studies.anchors import (
     read_power_distribution,
     subhour_minima,
 )
-from pypsa_aidc.fleet.studies.backtest import Backtest, backtest
+from pypsa_aidc.fleet.studies.backtest import Backtest
 from pypsa_aidc.fleet.studies.counterfactual import (
     Counterfactuals,
     counterfactuals,
@@ -33,7 +33,7 @@ from pypsa_aidc.fleet.studies.counterfactual import (
     representations,
     shuffled,
 )
-from pypsa_aidc.fleet.studies.eras import eras
+from pypsa_aidc.fleet.studies.eras import compare_eras
 from pypsa_aidc.fleet.studies.load_shape import LoadShape, accounting, autocorrelation, composition, load_shape
 from pypsa_aidc.fleet.studies.montecarlo import Ensemble, ensemble, relief_draws
 from pypsa_aidc.fleet.studies.portfolio import Portfolios, independent_curve, portfolios
@@ -53,19 +53,19 @@ from pypsa_aidc.fleet.studies.scheduler import (
     power_per_gpu,
     span_power,
 )
-from pypsa_aidc.fleet.studies.synchrony import Attribution, Synchrony, attribution, synchrony
+from pypsa_aidc.fleet.studies.synchrony import Attribution, Synchrony, attribution, measure_synchrony
 from pypsa_aidc.fleet.studies.uncertainty import Bootstrap, bootstrap
-from pypsa_aidc.fleet.surface import Surface, load_surface, shaped, surface
-from pypsa_aidc.fleet.synthetic import SyntheticFleet, synthetic
+from pypsa_aidc.fleet.surface import Surface, shaped
+from pypsa_aidc.fleet.synthetic import SyntheticFleet
 from pypsa_aidc.fleet.trace.audit import Audit, EraWarning
 from pypsa_aidc.fleet.trace.coverage import Coverage, CoverageWarning
-from pypsa_aidc.fleet.trace.execution import Execution, execution
+from pypsa_aidc.fleet.trace.execution import Execution
 from pypsa_aidc.fleet.trace.layout import Layout
 from pypsa_aidc.fleet.trace.published import LAYOUTS
 from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, JOBS, POD_HOURS, SERVER_HOURS, SPAN_TYPES
 from pypsa_aidc.fleet.trace.spans import inventory, job_spans
-from pypsa_aidc.fleet.trace.statistics import Statistics, load_statistics, statistics
-from pypsa_aidc.fleet.trace.trace import Trace, trace
+from pypsa_aidc.fleet.trace.statistics import Statistics
+from pypsa_aidc.fleet.trace.trace import Trace
 
 __all__ = [
     "ANCHORED",
@@ -112,30 +112,23 @@ __all__ = [
     "attribution",
     "autocorrelation",
     "backlog",
-    "backtest",
     "bootstrap",
     "compare_anchors",
+    "compare_eras",
     "composition",
-    "contract",
     "counterfactuals",
     "delay_distribution",
     "displacement",
     "duty_cycle_error",
     "ensemble",
-    "envelope",
-    "envelope_from_frame",
-    "eras",
-    "execution",
     "fluctuation_scaling",
     "independent",
     "independent_curve",
     "inventory",
     "jensen_bound",
     "job_spans",
-    "load_envelope",
     "load_shape",
-    "load_statistics",
-    "load_surface",
+    "measure_synchrony",
     "net_energy_ratio",
     "portfolios",
     "power_draws",
@@ -146,12 +139,7 @@ __all__ = [
     "shaped",
     "shuffled",
     "span_power",
-    "statistics",
     "subhour_minima",
-    "surface",
-    "synchrony",
-    "synthetic",
-    "trace",
     "unit_power",
     "variability_by_training",
 ]

@@ -12,7 +12,7 @@ import pandas as pd
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
-from pypsa_aidc.fleet.surface import surface
+from pypsa_aidc.fleet.surface import Surface
 from pypsa_aidc.fleet.windows import Method
 
 if TYPE_CHECKING:
@@ -225,67 +225,68 @@ class Contract:
         ]
         return "\n".join([head, *lines, *(f"  {name}: {text}" for name, text in self.basis.items())])
 
+    @classmethod
+    def of(
+        cls,
+        envelope: Envelope,
+        duration: int = 4,
+        reliability: float = 0.95,
+        *,
+        portfolio: Portfolio = None,
+        boundary: Boundary = "idle-retained",
+        method: Method = "sup",
+        q: float = 1.0,
+        derating: float = 1.0,
+        rebound: float = 1.0,
+        checkpoint: float = 1.0,
+        recovery_share: float = 0.1,
+        recalibrate_after: float = 4.0,
+        signed: date | None = None,
+    ) -> Contract:
+        """Terms that the history of a fleet supports.
 
-def contract(
-    envelope: Envelope,
-    duration: int = 4,
-    reliability: float = 0.95,
-    *,
-    portfolio: Portfolio = None,
-    boundary: Boundary = "idle-retained",
-    method: Method = "sup",
-    q: float = 1.0,
-    derating: float = 1.0,
-    rebound: float = 1.0,
-    checkpoint: float = 1.0,
-    recovery_share: float = 0.1,
-    recalibrate_after: float = 4.0,
-    signed: date | None = None,
-) -> Contract:
-    """Terms that the history of a fleet supports.
+        Parameters
+        ----------
+        envelope, portfolio, boundary, method
+            As for `pypsa_aidc.fleet.surface`.
+        duration, reliability
+            The product.
+        q, derating, rebound, checkpoint, recovery_share, recalibrate_after, signed
+            See `Contract`.
 
-    Parameters
-    ----------
-    envelope, portfolio, boundary, method
-        As for `pypsa_aidc.fleet.surface`.
-    duration, reliability
-        The product.
-    q, derating, rebound, checkpoint, recovery_share, recalibrate_after, signed
-        See `Contract`.
+        Returns
+        -------
+        Contract
 
-    Returns
-    -------
-    Contract
-
-    Raises
-    ------
-    InputError
-        A term outside its range, or no window of that duration.
-    """
-    K = surface(envelope, (duration,), (reliability,), portfolio=portfolio, boundary=boundary, method=method)
-    names, attrs = envelope.portfolio(portfolio), K.data.attrs
-    rest = envelope.data["power"].sel(cluster=list(names), layer=["floor", "shift"])
-    return Contract(
-        power=K.at(duration, reliability),
-        duration=duration,
-        reliability=reliability,
-        noneligible=float(rest.sum(("cluster", "layer"), skipna=False).mean()),
-        q=q,
-        derating=derating,
-        rebound=rebound,
-        checkpoint=checkpoint,
-        recovery_share=recovery_share,
-        pue=envelope.pue,
-        recalibrate_after=recalibrate_after,
-        signed=signed,
-        portfolio=names,
-        source=str(envelope.data.attrs["source"]),
-        synthetic=envelope.synthetic,
-        basis={
-            "eligible work (mapping)": str(attrs["mapping"]),
-            "boundary": boundary,
-            "power model": str(attrs.get("power_model", "not recorded")),
-            "hours used": str(attrs["coverage"]),
-            "estimate of K": f"{method}, {K.windows[duration]:,} windows",
-        },
-    )
+        Raises
+        ------
+        InputError
+            A term outside its range, or no window of that duration.
+        """
+        K = Surface.of(envelope, (duration,), (reliability,), portfolio=portfolio, boundary=boundary, method=method)
+        names, attrs = envelope.portfolio(portfolio), K.data.attrs
+        rest = envelope.data["power"].sel(cluster=list(names), layer=["floor", "shift"])
+        return Contract(
+            power=K.at(duration, reliability),
+            duration=duration,
+            reliability=reliability,
+            noneligible=float(rest.sum(("cluster", "layer"), skipna=False).mean()),
+            q=q,
+            derating=derating,
+            rebound=rebound,
+            checkpoint=checkpoint,
+            recovery_share=recovery_share,
+            pue=envelope.pue,
+            recalibrate_after=recalibrate_after,
+            signed=signed,
+            portfolio=names,
+            source=str(envelope.data.attrs["source"]),
+            synthetic=envelope.synthetic,
+            basis={
+                "eligible work (mapping)": str(attrs["mapping"]),
+                "boundary": boundary,
+                "power model": str(attrs.get("power_model", "not recorded")),
+                "hours used": str(attrs["coverage"]),
+                "estimate of K": f"{method}, {K.windows[duration]:,} windows",
+            },
+        )

@@ -213,84 +213,154 @@ class Envelope:
         """Write netCDF."""
         self.data.to_netcdf(path)
 
+    @classmethod
+    @waiting("envelope")
+    def of(cls, statistics: Statistics, mapping: Mapping = "central", model: PowerModel | None = None) -> Envelope:
+        """Hourly power by cluster and layer from the sufficient statistics of a trace (Eq. 1 and Sec. 2.3 of [2]).
 
-def load_envelope(path: str | Path) -> Envelope:
-    """Read what `Envelope.save` wrote.
+        Parameters
+        ----------
+        statistics
+            From `pypsa_aidc.fleet.trace.statistics` or the synthetic fleet.
+        mapping
+            Which work counts as eligible: ``"conservative"``, ``"central"`` or ``"liberal"``.
+        model
+            Power model; the central one of Table 4 of [2] if None.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read or is no envelope.
-    """
-    try:
-        with xr.open_dataset(path) as data:
-            return Envelope(data.load())
-    except (OSError, ValueError, KeyError) as error:
-        if isinstance(error, InputError):
-            raise
-        faults = Faults(f"Envelope in '{path}'")
-        faults.add("file", str(error).splitlines()[0], "netCDF written by Envelope.save")
-        raise InputError(faults.subject, tuple(faults)) from error
+        Returns
+        -------
+        Envelope
 
-
-@waiting("envelope")
-def envelope(statistics: Statistics, mapping: Mapping = "central", model: PowerModel | None = None) -> Envelope:
-    """Hourly power by cluster and layer from the sufficient statistics of a trace (Eq. 1 and Sec. 2.3 of [2]).
-
-    Parameters
-    ----------
-    statistics
-        From `pypsa_aidc.fleet.trace.statistics` or the synthetic fleet.
-    mapping
-        Which work counts as eligible: ``"conservative"``, ``"central"`` or ``"liberal"``.
-    model
-        Power model; the central one of Table 4 of [2] if None.
-
-    Returns
-    -------
-    Envelope
-
-    Raises
-    ------
-    InputError
-        An unknown mapping, or an accelerator without rating.
-    """
-    power_model = model or PowerModel()
-    hours, valid = statistics.hours, statistics.valid
-    clusters = sorted(statistics.cells["cluster"].cast(pl.String).unique().to_list())
-    cells = statistics.cells.with_columns(
-        layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
-        pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
-    )
-    standing, active = cell_power(cells, power_model)
-    running = (cells["state"].cast(pl.String) == "active").to_numpy()
-    host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
-    place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()
-    index = place * len(LAYERS) + cells["layer_code"].to_numpy()
-    shape = (hours.size, len(clusters), len(LAYERS))
-
-    def by_layer(values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
-        total = np.bincount(index, values, int(np.prod(shape))).reshape(shape)
-        total[~valid] = np.nan
-        return ("hour", "cluster", "layer"), total, {"units": "MW"}
-
-    data = {"power": by_layer(standing + active), "active": by_layer(active), "host_active": by_layer(host)}
-    for name, values in _capacity(statistics, clusters, power_model).items():
-        values[~valid] = np.nan
-        data[name] = (("hour", "cluster"), values, {"units": "MW"})
-    return Envelope(
-        xr.Dataset(
-            data,
-            coords={"hour": ("hour", hours, {"units": "h"}), "cluster": clusters, "layer": list(LAYERS)},
-            attrs={
-                "pue": power_model.pue,
-                "mapping": mapping,
-                "source": statistics.audit.source,
-                "synthetic": int(statistics.synthetic),
-                "power_model": power_model.describe(cells["accelerator"].cast(pl.String).unique()),
-            },
+        Raises
+        ------
+        InputError
+            An unknown mapping, or an accelerator without rating.
+        """
+        power_model = model or PowerModel()
+        hours, valid = statistics.hours, statistics.valid
+        clusters = sorted(statistics.cells["cluster"].cast(pl.String).unique().to_list())
+        cells = statistics.cells.with_columns(
+            layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
+            pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
         )
-    )
+        standing, active = cell_power(cells, power_model)
+        running = (cells["state"].cast(pl.String) == "active").to_numpy()
+        host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
+        place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()
+        index = place * len(LAYERS) + cells["layer_code"].to_numpy()
+        shape = (hours.size, len(clusters), len(LAYERS))
+
+        def by_layer(values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+            total = np.bincount(index, values, int(np.prod(shape))).reshape(shape)
+            total[~valid] = np.nan
+            return ("hour", "cluster", "layer"), total, {"units": "MW"}
+
+        data = {"power": by_layer(standing + active), "active": by_layer(active), "host_active": by_layer(host)}
+        for name, values in _capacity(statistics, clusters, power_model).items():
+            values[~valid] = np.nan
+            data[name] = (("hour", "cluster"), values, {"units": "MW"})
+        return Envelope(
+            xr.Dataset(
+                data,
+                coords={"hour": ("hour", hours, {"units": "h"}), "cluster": clusters, "layer": list(LAYERS)},
+                attrs={
+                    "pue": power_model.pue,
+                    "mapping": mapping,
+                    "source": statistics.audit.source,
+                    "synthetic": int(statistics.synthetic),
+                    "power_model": power_model.describe(cells["accelerator"].cast(pl.String).unique()),
+                },
+            )
+        )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Envelope:
+        """Read what `Envelope.save` wrote.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read or is no envelope.
+        """
+        try:
+            with xr.open_dataset(path) as data:
+                return Envelope(data.load())
+        except (OSError, ValueError, KeyError) as error:
+            if isinstance(error, InputError):
+                raise
+            faults = Faults(f"Envelope in '{path}'")
+            faults.add("file", str(error).splitlines()[0], "netCDF written by Envelope.save")
+            raise InputError(faults.subject, tuple(faults)) from error
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, *, source: str, pue: float = 1.2) -> Envelope:
+        """Envelope of a fleet whose hourly power is already known.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Columns `hour` (whole number), `cluster`, `layer` (one of `LAYERS`), `power` (MW) and optionally `active`
+            (MW; taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing
+            hours, so an idle one needs a row of 0 MW; a cluster and layer without a row in an hour that is there
+            draws 0.
+        source
+            Where the numbers come from.
+        pue
+            Facility over IT power, at least 1.
+
+        Returns
+        -------
+        Envelope
+            Without host power and unallocated GPUs.
+
+        Warns
+        -----
+        CoverageWarning
+            More than 5 % of the hours are missing.
+
+        Raises
+        ------
+        InputError
+            Missing columns, empty table, repeated rows, values that are no power.
+
+        Examples
+        --------
+        >>> rows = pd.DataFrame({"hour": [0, 1], "cluster": "c1", "layer": "eligible", "power": [2.0, 3.0]})
+        >>> Envelope.from_frame(rows, source="a meter").relief().to_numpy().ravel().tolist()
+        [2.0, 3.0]
+        """
+        faults = Faults("Envelope from a table")
+        missing = [name for name in ("hour", "cluster", "layer", "power") if name not in frame]
+        faults.require(not missing, "columns", list(frame.columns), f"also {', '.join(missing)}")
+        faults.require(len(frame) > 0, "rows", 0, "at least one")
+        faults.raise_any()
+        table = frame.assign(active=frame["active"] if "active" in frame else frame["power"])
+        numbers = table[["hour", "power", "active"]].apply(pd.to_numeric, errors="coerce")
+        for name in numbers:
+            bad = numbers.index[numbers[name].isna() | np.isinf(numbers[name])]
+            faults.require(bad.empty, f"row {bad[0] if len(bad) else ''}, '{name}'", "not a number", "finite numbers")
+        faults.require(bool((numbers["hour"] % 1 == 0).all()), "hour", "fractions", "whole hours")
+        unknown = sorted(set(map(str, table["layer"])) - set(LAYERS))
+        faults.require(not unknown, "layer", unknown, f"one of {', '.join(LAYERS)}")
+        repeated = table.duplicated(["hour", "cluster", "layer"])
+        faults.require(
+            not repeated.any(), "rows", f"{int(repeated.sum())} repeated", "one for each hour, cluster, layer"
+        )
+        faults.raise_any()
+        table = table.assign(**{name: numbers[name] for name in numbers}, cluster=table["cluster"].astype(str))
+        table["hour"] = table["hour"].astype(int)
+        cube = table.set_index(["hour", "cluster", "layer"])[["power", "active"]].to_xarray()
+        cube = cube.reindex(layer=list(LAYERS)).fillna(0.0)
+        hours = np.arange(int(cube["hour"].min()), int(cube["hour"].max()) + 1)
+        cube = cube.reindex(hour=hours).transpose("hour", "cluster", "layer")
+        nothing = xr.zeros_like(cube["power"]) + 0 * cube["power"]
+        cube = cube.assign(host_active=nothing, host_idle=nothing.sum("layer", skipna=False))
+        cube = cube.assign(unallocated=cube["host_idle"])
+        for name in VARIABLES:
+            cube[name].attrs["units"] = "MW"
+        result = Envelope(cube.assign_attrs(pue=pue, mapping="given", power_model="given", source=source, synthetic=0))
+        warn_of_holes(coverage_of(result.valid), source)
+        return result
 
 
 def _capacity(
@@ -315,70 +385,3 @@ def _capacity(
         "host_idle": table["cores"].to_numpy() * model.host_idle,
     }
     return {name: np.bincount(index, watts / 1e6, size).astype(float).reshape(shape) for name, watts in draws.items()}
-
-
-def envelope_from_frame(frame: pd.DataFrame, *, source: str, pue: float = 1.2) -> Envelope:
-    """Envelope of a fleet whose hourly power is already known.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Columns `hour` (whole number), `cluster`, `layer` (one of `LAYERS`), `power` (MW) and optionally `active` (MW;
-        taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing hours, so an
-        idle one needs a row of 0 MW; a cluster and layer without a row in an hour that is there draws 0.
-    source
-        Where the numbers come from.
-    pue
-        Facility over IT power, at least 1.
-
-    Returns
-    -------
-    Envelope
-        Without host power and unallocated GPUs.
-
-    Warns
-    -----
-    CoverageWarning
-        More than 5 % of the hours are missing.
-
-    Raises
-    ------
-    InputError
-        Missing columns, empty table, repeated rows, values that are no power.
-
-    Examples
-    --------
-    >>> rows = pd.DataFrame({"hour": [0, 1], "cluster": "c1", "layer": "eligible", "power": [2.0, 3.0]})
-    >>> envelope_from_frame(rows, source="a meter").relief().to_numpy().ravel().tolist()
-    [2.0, 3.0]
-    """
-    faults = Faults("Envelope from a table")
-    missing = [name for name in ("hour", "cluster", "layer", "power") if name not in frame]
-    faults.require(not missing, "columns", list(frame.columns), f"also {', '.join(missing)}")
-    faults.require(len(frame) > 0, "rows", 0, "at least one")
-    faults.raise_any()
-    table = frame.assign(active=frame["active"] if "active" in frame else frame["power"])
-    numbers = table[["hour", "power", "active"]].apply(pd.to_numeric, errors="coerce")
-    for name in numbers:
-        bad = numbers.index[numbers[name].isna() | np.isinf(numbers[name])]
-        faults.require(bad.empty, f"row {bad[0] if len(bad) else ''}, '{name}'", "not a number", "finite numbers")
-    faults.require(bool((numbers["hour"] % 1 == 0).all()), "hour", "fractions", "whole hours")
-    unknown = sorted(set(map(str, table["layer"])) - set(LAYERS))
-    faults.require(not unknown, "layer", unknown, f"one of {', '.join(LAYERS)}")
-    repeated = table.duplicated(["hour", "cluster", "layer"])
-    faults.require(not repeated.any(), "rows", f"{int(repeated.sum())} repeated", "one for each hour, cluster, layer")
-    faults.raise_any()
-    table = table.assign(**{name: numbers[name] for name in numbers}, cluster=table["cluster"].astype(str))
-    table["hour"] = table["hour"].astype(int)
-    cube = table.set_index(["hour", "cluster", "layer"])[["power", "active"]].to_xarray()
-    cube = cube.reindex(layer=list(LAYERS)).fillna(0.0)
-    hours = np.arange(int(cube["hour"].min()), int(cube["hour"].max()) + 1)
-    cube = cube.reindex(hour=hours).transpose("hour", "cluster", "layer")
-    nothing = xr.zeros_like(cube["power"]) + 0 * cube["power"]
-    cube = cube.assign(host_active=nothing, host_idle=nothing.sum("layer", skipna=False))
-    cube = cube.assign(unallocated=cube["host_idle"])
-    for name in VARIABLES:
-        cube[name].attrs["units"] = "MW"
-    result = Envelope(cube.assign_attrs(pue=pue, mapping="given", power_model="given", source=source, synthetic=0))
-    warn_of_holes(coverage_of(result.valid), source)
-    return result

@@ -128,7 +128,7 @@ class Surface:
 
         Examples
         --------
-        >>> K = surface([3.0, 1.0, 4.0, 1.0, 5.0, 9.0], durations=[1, 4], reliabilities=[0.5])
+        >>> K = Surface.of([3.0, 1.0, 4.0, 1.0, 5.0, 9.0], durations=[1, 4], reliabilities=[0.5])
         >>> K.at(1, 0.5), K.at(2, 0.5)
         (4.0, 1.0)
         """
@@ -162,121 +162,122 @@ class Surface:
         """Write netCDF."""
         self.data.to_netcdf(path)
 
+    @classmethod
+    def of(
+        cls,
+        source: Envelope | npt.ArrayLike,
+        durations: Sequence[int] = DURATIONS,
+        reliabilities: Sequence[float] = RELIABILITIES,
+        *,
+        portfolio: Portfolio = None,
+        boundary: Boundary | None = None,
+        response: Response | None = None,
+        q: float = 1.0,
+        method: Method = "sup",
+        condition: Condition | None = None,
+    ) -> Surface:
+        """Dependable power of a portfolio, K_{α,h}(S; q) (Eq. 2 of [2]).
 
-def load_surface(path: str | Path) -> Surface:
-    """Read what `Surface.save` wrote.
+        K is per event and unconditional unless a `condition` is given: over start hours drawn from the past, hour
+        means, an untouched baseline. See `pypsa_aidc.fleet.contract` for what a number of calls is worth. K falls with
+        reliability, and with duration in a series without gaps; across gaps, longer windows see other hours, and
+        `Surface.at` keeps to the lower value.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read or is no surface.
-    """
-    try:
-        with xr.open_dataset(path) as data:
-            return Surface(data.load())
-    except (OSError, ValueError, KeyError) as error:
-        if isinstance(error, InputError):
-            raise
-        faults = Faults(f"Surface in '{path}'")
-        faults.add("file", str(error).splitlines()[0], "netCDF written by Surface.save")
-        raise InputError(faults.subject, tuple(faults)) from error
+        Parameters
+        ----------
+        source
+            An envelope, or one hourly series of relief, MW, NaN where an hour is missing.
+        durations
+            Ascending whole hours.
+        reliabilities
+            Ascending shares in (0, 1].
+        portfolio, boundary, response
+            As for `Envelope.relief` (None: all clusters, ``"idle-retained"``, ``"marginal"``); not with a series.
+        q
+            Fraction of the eligible power that the operator can really shed, 0 … 1; it scales K exactly.
+        method
+            ``"sup"``: Eq. 2 to the letter. ``"linear"``: interpolated quantile, as in the printed tables of [2].
+        condition
+            Restriction to some windows.
 
+        Returns
+        -------
+        Surface
 
-def surface(
-    source: Envelope | npt.ArrayLike,
-    durations: Sequence[int] = DURATIONS,
-    reliabilities: Sequence[float] = RELIABILITIES,
-    *,
-    portfolio: Portfolio = None,
-    boundary: Boundary | None = None,
-    response: Response | None = None,
-    q: float = 1.0,
-    method: Method = "sup",
-    condition: Condition | None = None,
-) -> Surface:
-    """Dependable power of a portfolio, K_{α,h}(S; q) (Eq. 2 of [2]).
+        Raises
+        ------
+        InputError
+            A grid, fraction, portfolio or series that cannot be.
 
-    K is per event and unconditional unless a `condition` is given: over start hours drawn from the past, hour means,
-    an untouched baseline. See `pypsa_aidc.fleet.contract` for what a number of calls is worth. K falls with
-    reliability, and with duration in a series without gaps; across gaps, longer windows see other hours, and
-    `Surface.at` keeps to the lower value.
+        Examples
+        --------
+        >>> Surface.of([2.0, 2.0, 2.0], durations=[1, 2], reliabilities=[0.95], q=0.5)
+        Surface(MW, sup, q = 0.5)
+                        0.95
+             1 h           1
+             2 h           1
+        """
+        faults = Faults("Surface")
+        check_grid(faults, durations, reliabilities, method)
+        faults.number("q", q, at_least=0, at_most=1)
+        attrs: dict[str, Any] = {"q": float(q), "method": method, "condition": repr(condition) if condition else "none"}
+        if isinstance(source, Envelope):
+            faults.raise_any()
+            relief = source.relief(portfolio, boundary or "idle-retained", response or "marginal")
+            series, hours = relief.sum("cluster", skipna=False).to_numpy(), relief["hour"].to_numpy()
+            attrs |= {"portfolio": list(map(str, relief["cluster"].to_numpy())), **relief.attrs}
+            known = ("source", "synthetic", "mapping", "power_model")
+            attrs |= {name: source.data.attrs[name] for name in known if name in source.data.attrs}
+            attrs.pop("units")
+        else:
+            for name, value in (("portfolio", portfolio), ("boundary", boundary), ("response", response)):
+                faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
+            series = hourly(source, faults)
+            hours = np.arange(series.size)
+            attrs |= {"portfolio": "series", "source": "series", "synthetic": 0}
+        attrs["coverage"] = str(coverage_of(~np.isnan(series)))
+        minima = window_minima(series, hours, durations, condition)
+        inside = condition.masks(hours)[0] if condition else np.ones(hours.size, bool)
+        there = series[inside & ~np.isnan(series)]
+        attrs["mean"] = float(there.mean()) if there.size else float("nan")
+        counts = {h: int((~np.isnan(m)).sum()) for h, m in minima.items()}
+        data = xr.Dataset(
+            {
+                "K": (
+                    ("duration", "reliability"),
+                    q * np.array([dependable(minima[h], reliabilities, method) for h in durations]),
+                    {"units": "MW", "long_name": "dependable power"},
+                ),
+                "windows": ("duration", [counts[h] for h in durations], {"units": "1", "long_name": "valid windows"}),
+                "tail_windows": (
+                    ("duration", "reliability"),
+                    [[counts[h] - successes(counts[h], alpha) for alpha in reliabilities] for h in durations],
+                    {"units": "1", "long_name": "windows that may fall short"},
+                ),
+            },
+            coords={"duration": ("duration", list(durations), {"units": "h"}), "reliability": list(reliabilities)},
+            attrs=attrs,
+        )
+        return Surface(data)
 
-    Parameters
-    ----------
-    source
-        An envelope, or one hourly series of relief, MW, NaN where an hour is missing.
-    durations
-        Ascending whole hours.
-    reliabilities
-        Ascending shares in (0, 1].
-    portfolio, boundary, response
-        As for `Envelope.relief` (None: all clusters, ``"idle-retained"``, ``"marginal"``); not with a series.
-    q
-        Fraction of the eligible power that the operator can really shed, 0 … 1; it scales K exactly.
-    method
-        ``"sup"``: Eq. 2 to the letter. ``"linear"``: interpolated quantile, as in the printed tables of [2].
-    condition
-        Restriction to some windows.
+    @classmethod
+    def read(cls, path: str | Path) -> Surface:
+        """Read what `Surface.save` wrote.
 
-    Returns
-    -------
-    Surface
-
-    Raises
-    ------
-    InputError
-        A grid, fraction, portfolio or series that cannot be.
-
-    Examples
-    --------
-    >>> surface([2.0, 2.0, 2.0], durations=[1, 2], reliabilities=[0.95], q=0.5)
-    Surface(MW, sup, q = 0.5)
-                    0.95
-         1 h           1
-         2 h           1
-    """
-    faults = Faults("Surface")
-    check_grid(faults, durations, reliabilities, method)
-    faults.number("q", q, at_least=0, at_most=1)
-    attrs: dict[str, Any] = {"q": float(q), "method": method, "condition": repr(condition) if condition else "none"}
-    if isinstance(source, Envelope):
-        faults.raise_any()
-        relief = source.relief(portfolio, boundary or "idle-retained", response or "marginal")
-        series, hours = relief.sum("cluster", skipna=False).to_numpy(), relief["hour"].to_numpy()
-        attrs |= {"portfolio": list(map(str, relief["cluster"].to_numpy())), **relief.attrs}
-        known = ("source", "synthetic", "mapping", "power_model")
-        attrs |= {name: source.data.attrs[name] for name in known if name in source.data.attrs}
-        attrs.pop("units")
-    else:
-        for name, value in (("portfolio", portfolio), ("boundary", boundary), ("response", response)):
-            faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
-        series = hourly(source, faults)
-        hours = np.arange(series.size)
-        attrs |= {"portfolio": "series", "source": "series", "synthetic": 0}
-    attrs["coverage"] = str(coverage_of(~np.isnan(series)))
-    minima = window_minima(series, hours, durations, condition)
-    inside = condition.masks(hours)[0] if condition else np.ones(hours.size, bool)
-    there = series[inside & ~np.isnan(series)]
-    attrs["mean"] = float(there.mean()) if there.size else float("nan")
-    counts = {h: int((~np.isnan(m)).sum()) for h, m in minima.items()}
-    data = xr.Dataset(
-        {
-            "K": (
-                ("duration", "reliability"),
-                q * np.array([dependable(minima[h], reliabilities, method) for h in durations]),
-                {"units": "MW", "long_name": "dependable power"},
-            ),
-            "windows": ("duration", [counts[h] for h in durations], {"units": "1", "long_name": "valid windows"}),
-            "tail_windows": (
-                ("duration", "reliability"),
-                [[counts[h] - successes(counts[h], alpha) for alpha in reliabilities] for h in durations],
-                {"units": "1", "long_name": "windows that may fall short"},
-            ),
-        },
-        coords={"duration": ("duration", list(durations), {"units": "h"}), "reliability": list(reliabilities)},
-        attrs=attrs,
-    )
-    return Surface(data)
+        Raises
+        ------
+        InputError
+            The file cannot be read or is no surface.
+        """
+        try:
+            with xr.open_dataset(path) as data:
+                return Surface(data.load())
+        except (OSError, ValueError, KeyError) as error:
+            if isinstance(error, InputError):
+                raise
+            faults = Faults(f"Surface in '{path}'")
+            faults.add("file", str(error).splitlines()[0], "netCDF written by Surface.save")
+            raise InputError(faults.subject, tuple(faults)) from error
 
 
 def shaped(

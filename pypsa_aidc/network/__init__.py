@@ -1,9 +1,9 @@
 """AIDCs in PyPSA networks: added, solved, priced, audited. The only package that knows PyPSA and linopy."""
 
-from pypsa_aidc.network.check.after import AuditReport, audit
-from pypsa_aidc.network.check.before import check_network
-from pypsa_aidc.network.check.explain import explain
-from pypsa_aidc.network.check.findings import Finding, Findings, check
+from pypsa_aidc.network.checks.after import AuditReport, audit
+from pypsa_aidc.network.checks.before import check_network
+from pypsa_aidc.network.checks.explain import explain
+from pypsa_aidc.network.checks.findings import Finding, Findings, check
 from pypsa_aidc.network.files.cases import from_matpower
 from pypsa_aidc.network.files.exchange import export, load
 from pypsa_aidc.network.files.freeze import freeze, is_frozen, thaw
@@ -15,28 +15,26 @@ from pypsa_aidc.network.loads.fleet_terms import FleetTerms
 from pypsa_aidc.network.loads.site import Site, list_sites, remove, sites
 from pypsa_aidc.network.model.fleet_model import add_fleet_constraints
 from pypsa_aidc.network.model.hook import compose, extra_functionality, hook
-from pypsa_aidc.network.results.accessor import Accessor, register
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.results.costs import operating as operating_costs
 from pypsa_aidc.network.results.indicators import indicators
 from pypsa_aidc.network.results.recording import record
 from pypsa_aidc.network.solve.optimize import optimize
-from pypsa_aidc.network.solve.prices import price as prices
+from pypsa_aidc.network.solve.prices import price
 from pypsa_aidc.network.solve.result import Result, clear_results
 from pypsa_aidc.network.solve.scenarios import SCENARIOS, describe, scenario_network, uses_storage
 from pypsa_aidc.network.whatif.comparison import compare
 from pypsa_aidc.network.whatif.values import values
 
-register()
-
 __all__ = [
     "SCENARIOS",
-    "Accessor",
     "AuditReport",
     "Finding",
     "Findings",
     "Fleet",
     "FleetTerms",
     "Result",
+    "Results",
     "Site",
     "add",
     "add_fleet",
@@ -61,7 +59,7 @@ __all__ = [
     "load",
     "operating_costs",
     "optimize",
-    "prices",
+    "price",
     "record",
     "refresh",
     "remove",

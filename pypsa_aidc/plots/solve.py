@@ -174,7 +174,7 @@ def flexibility(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table
-        As `aidc.values` gives it: index (site, what), `step`, `unit`, `value` and `uncertainty` in USD. An infinite
+        As `n.aidc.values` gives it: index (site, what), `step`, `unit`, `value` and `uncertainty` in USD. An infinite
         value is written out: without it the jobs cannot be done.
     """
     words = {"gpus": "more GPUs", "p_nom": "a larger connection", "waiting": "permission to wait"}

@@ -6,7 +6,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network.loads.fleet_spec import Fleet
-from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report.document import Picture, Section, Table, shown
 
@@ -23,7 +23,7 @@ _FORMS = {
 
 def section(n: pypsa.Network) -> Section:
     """Terms, power, calls and limits of all fleets."""
-    accessor = Accessor(n)
+    accessor = Results(n)
     found, power, calls, limits = accessor.fleets, accessor.power(), accessor.calls(), accessor.fleet_limits()
     sizes = accessor.fleet_sizes()
     terms = pd.DataFrame([_terms(n, fleet) for fleet in found.values()]).set_index("fleet")
@@ -52,7 +52,7 @@ def section(n: pypsa.Network) -> Section:
     return Section("Fleets", tuple(text), pictures, tuple(tables), tuple(absent))
 
 
-def payments(n: pypsa.Network, accessor: Accessor, price: pd.DataFrame) -> pd.DataFrame:
+def payments(n: pypsa.Network, accessor: Results, price: pd.DataFrame) -> pd.DataFrame:
     """What each fleet pays at the price of its bus, by part; relief counts as energy that is not paid for.
 
     Returns

@@ -15,7 +15,7 @@ from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.network import audit, sites
 from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report import fleet_sections, sections
 from pypsa_aidc.report import provenance as origins
@@ -53,7 +53,7 @@ def report(
     Parameters
     ----------
     n
-        Network solved by `aidc.optimize`, just now or read from a file. It is not changed.
+        Network solved by `n.aidc.optimize`, just now or read from a file. It is not changed.
     path
         File ending in ``.html`` (self-contained: no scripts, no network), ``.xlsx`` (one sheet a table, the series
         too) or ``.pdf``; an earlier file is replaced once the new one is complete.
@@ -64,9 +64,9 @@ def report(
     headroom
         Any result with ``to_frame()`` (units in ``attrs["units"]``) and ``plot()``.
     values
-        Values of flexibility, from `aidc.values`; it solves several times, so it is not done here.
+        Values of flexibility, from `n.aidc.values`; it solves several times, so it is not done here.
     exclusive
-        Storages that must not charge and discharge at once, for the audit; those of `aidc.optimize`.
+        Storages that must not charge and discharge at once, for the audit; those of `n.aidc.optimize`.
     title
         Title; the name of the network if empty.
     provenance
@@ -86,7 +86,7 @@ def report(
     Raises
     ------
     InputError
-        Another suffix, no such folder, a network without AIDC, `values` that are not those of `aidc.values`.
+        Another suffix, no such folder, a network without AIDC, `values` that are not those of `n.aidc.values`.
     NotSolvedError
         The network has not been solved with its AIDC jobs and fleets.
     StaleError
@@ -104,7 +104,7 @@ def write_report(
 ) -> Document:
     """Write a report and return what it says; parameters and errors as for `report`."""
     _check(n, path, given.values, exclusive)
-    faults = Faults("aidc.report")
+    faults = Faults("n.aidc.report")
     for name, value in (("peak", given.peak), ("backtest", given.backtest)):
         faults.require(value is None or given.contract is not None, name, value, "nothing without a contract")
     if given.peak is not None:
@@ -120,7 +120,7 @@ def write_report(
 
 def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
-    accessor = Accessor(n)
+    accessor = Results(n)
     meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
     chosen, found, loads = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
@@ -174,17 +174,17 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _check(n: pypsa.Network, path: Path, values: pd.DataFrame | None, exclusive: Sequence[str]) -> None:
-    faults = Faults("aidc.report")
+    faults = Faults("n.aidc.report")
     suffix = path.suffix.lower()
     faults.require(suffix in WRITERS, "path", str(path), f"a file ending in {', '.join(WRITERS)}")
     faults.require(path.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.require(not path.is_dir(), "path", str(path), "a file, not a folder")
     there = bool(sites(n)) or bool(fleets(n))
-    remedy = "Add one with aidc.add or aidc.add_fleet, and solve."
+    remedy = "Add one with n.aidc.add or n.aidc.add_fleet, and solve."
     faults.require(there, "network", n.name or "without a name", "at least one AIDC: a site or a fleet", remedy)
     if values is not None:
         fits = set(values.columns) >= _COLUMNS and values.index.names == ["site", "what"]
-        faults.require(fits, "values", list(values.columns), "the table of aidc.values")
+        faults.require(fits, "values", list(values.columns), "the table of n.aidc.values")
     storages = {*n.stores.index, *n.storage_units.index}
     for name in exclusive:
         faults.require(name in storages, "exclusive", name, f"one of {sorted(map(str, storages))}")

@@ -8,7 +8,7 @@ import numpy as np
 import pypsa
 
 from pypsa_aidc.network import AuditReport
-from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.report.document import Notice, shown
 from pypsa_aidc.report.sections import NO_PRICES
 
@@ -28,7 +28,7 @@ def notices(n: pypsa.Network, audit: AuditReport, synthetic: Sequence[str]) -> t
     synthetic
         What of the report is made up, by name.
     """
-    status = Accessor(n).status
+    status = Results(n).status
     found = [*_on_status(status), *_on_prices(n, status)]
     if not audit.passed:
         worst = audit.violations.iloc[0]
@@ -48,8 +48,8 @@ def notices(n: pypsa.Network, audit: AuditReport, synthetic: Sequence[str]) -> t
 def _on_status(status: Mapping[str, object]) -> list[Notice]:
     if not status:
         text = (
-            "The network does not say how its solve ended: it was not solved by aidc.optimize. It may be far from the "
-            "optimum."
+            "The network does not say how its solve ended: it was not solved by n.aidc.optimize. It may be far from "
+            "the optimum."
         )
         return [Notice("danger", text)]
     objective, bound, gap = (float(str(status[key])) for key in ("objective", "bound", "gap"))
@@ -82,5 +82,5 @@ def _on_prices(n: pypsa.Network, status: Mapping[str, object]) -> list[Notice]:
     if str(status.get("prices", NO_PRICES)) != NO_PRICES:
         return []
     why = "the solve was told to do without" if status else "it is not known where those in the file come from"
-    remedy = "Solve with aidc.optimize(n), which prices with all schedules fixed."
+    remedy = "Solve with n.aidc.optimize(), which prices with all schedules fixed."
     return [Notice("warning", f"No prices: {why}. {remedy}")]

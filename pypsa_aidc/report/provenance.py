@@ -11,7 +11,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.fleet import Contract
-from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.spec.spec import COLUMN
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report.attachments import Attachments
@@ -33,7 +33,7 @@ _LONGEST = 300
 
 def section(n: pypsa.Network, given: Attachments, synthetic: tuple[str, ...]) -> Section:
     """Tables of versions, of the solve and of the data."""
-    chosen = Accessor(n).power().index
+    chosen = Results(n).power().index
     data: list[tuple[str, object]] = [
         ("network", n.name or "without a name"),
         ("snapshots", f"{len(chosen):,}, {shown(chosen[0])} to {shown(chosen[-1])}"),
@@ -46,7 +46,7 @@ def section(n: pypsa.Network, given: Attachments, synthetic: tuple[str, ...]) ->
         data += [(f"{name}: {key}", value) for key, value in attrs.items() if key != "units"]
     data.append(("synthetic", "; ".join(synthetic) or "nothing that says so"))
     tables = (
-        Table("Solve", _pairs({_SOLVE.get(key, key): value for key, value in Accessor(n).status.items()})),
+        Table("Solve", _pairs({_SOLVE.get(key, key): value for key, value in Results(n).status.items()})),
         Table("Data", _pairs(dict(data))),
         Table("Versions", _pairs(versions())),
     )

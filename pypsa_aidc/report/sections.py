@@ -9,7 +9,7 @@ import pypsa
 
 from pypsa_aidc.network import AuditReport, Site
 from pypsa_aidc.network.index import columns
-from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.results.costs import TOTAL, rewards
 from pypsa_aidc.plots import sites as plot
 from pypsa_aidc.plots import solve as solve_plots
@@ -31,7 +31,7 @@ _FREE_COLOURS = (plot.BLUE, plot.ORANGE, plot.PURPLE, plot.SKY, plot.RED, plot.Y
 
 def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
     """The numbers that a reader looks for first."""
-    accessor = Accessor(n)
+    accessor = Results(n)
     found, status = [], accessor.status
     if accessor.sites:
         jobs = sum(len(site.loads) for site in accessor.sites.values())
@@ -61,7 +61,7 @@ def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
 
 def summary(n: pypsa.Network) -> Section:
     """How the solve ended, and what each site did."""
-    accessor = Accessor(n)
+    accessor = Results(n)
     units = {
         "energy": "MWh",
         "training_energy": "MWh IT",
@@ -87,7 +87,7 @@ def summary(n: pypsa.Network) -> Section:
     return Section("Summary", tuple(text), (), tuple(tables))
 
 
-def _payers(n: pypsa.Network, accessor: Accessor, cost: float) -> pd.DataFrame:
+def _payers(n: pypsa.Network, accessor: Results, cost: float) -> pd.DataFrame:
     """From the objective of the solver to the operating cost of the network, and beside it the bill of the AIDCs."""
     status, rows = accessor.status, []
     if "objective" in status:
@@ -113,7 +113,7 @@ def balance(n: pypsa.Network) -> Section:
     """What fed the network, and what it fed."""
     if n.has_scenarios:
         return Section("Balance", absent=("The network has scenarios: there is no single balance to show.",))
-    frame = Accessor(n).balance()
+    frame = Results(n).balance()
     hours = n.snapshot_weightings["stores"].loc[frame.index]
     energy = frame.mul(hours, axis=0).sum().rename("energy").rename_axis("source").to_frame()
     main = energy["energy"].drop(_NO_SOURCES).idxmax()
@@ -134,7 +134,7 @@ def balance(n: pypsa.Network) -> Section:
 
 def jobs(n: pypsa.Network) -> Section:
     """What each job may do, and what it runs when."""
-    accessor = Accessor(n)
+    accessor = Results(n)
     steps, own = accessor.schedule(), accessor.jobs.loc[list(accessor.sites)]
     units = {"p_nom": "MW", "hours": "h", "deadline": "h", "it_power": "MW", "energy": "MWh IT"}
     restarts = int(steps["restart"].sum())
@@ -158,7 +158,7 @@ def jobs(n: pypsa.Network) -> Section:
 
 def execution(n: pypsa.Network) -> Section:
     """GPUs, progress and composition of the load, site by site."""
-    accessor = Accessor(n)
+    accessor = Results(n)
     found, pictures, text = accessor.sites, [], []
     power, gpus, progress = accessor.power()[list(found)], accessor.gpus(), accessor.progress()
     if len(found) > 1:
@@ -179,7 +179,7 @@ def execution(n: pypsa.Network) -> Section:
 
 def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
     """Prices at the sites, what each job pays, and what flexibility is worth."""
-    accessor = Accessor(n)
+    accessor = Results(n)
     origin, pictures = str(accessor.status.get("prices", NO_PRICES)), []
     tables, text, absent = [], [], []
     if origin == NO_PRICES or n.has_scenarios:
@@ -279,7 +279,7 @@ def _colours(n: pypsa.Network, frame: pd.DataFrame) -> dict[str, str]:
     return colours
 
 
-def _grid_prices(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
+def _grid_prices(n: pypsa.Network, accessor: Results) -> pd.DataFrame:
     """Price at the grid bus of each site and fleet, USD/MWh."""
     buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in accessor.sites.values()}
     buses |= {fleet: str(n.generators.at[fleet, "bus"]) for fleet in accessor.fleets}
@@ -288,12 +288,12 @@ def _grid_prices(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
     return pd.DataFrame({site: price[bus] for site, bus in buses.items()}).rename_axis(columns="site")
 
 
-def _paid(accessor: Accessor) -> float:
+def _paid(accessor: Results) -> float:
     """What all AIDCs pay together, USD: their totals, which hold the parts already."""
     return float(accessor.bill().xs(TOTAL, level="part")["payment"].sum())
 
 
-def _payments(n: pypsa.Network, accessor: Accessor) -> pd.DataFrame:
+def _payments(n: pypsa.Network, accessor: Results) -> pd.DataFrame:
     """Bill by part, with the price it paid, the mean price at its bus, and what its timing is worth."""
     chosen = accessor.power().index
     bill = accessor.bill()[["energy", "payment"]].drop(TOTAL, level="part").loc[list(accessor.sites)]

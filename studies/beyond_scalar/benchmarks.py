@@ -30,7 +30,7 @@ MEASURE = """
 import json, re, sys, time
 from pypsa_aidc import fleet
 start = time.perf_counter()
-statistics = fleet.statistics(fleet.trace(sys.argv[1], utilisation="percent"))
+statistics = fleet.Statistics.of(fleet.Trace.read(sys.argv[1], utilisation="percent"))
 seconds = time.perf_counter() - start
 # Not ru_maxrss: a child inherits that from the process that started it.
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
@@ -73,8 +73,8 @@ def naive_draw(statistics: fleet.Statistics, model: fleet.PowerModel) -> np.ndar
 
 
 def kernels() -> pd.DataFrame:
-    made = fleet.synthetic()
-    envelope = fleet.envelope(made.statistics)
+    made = fleet.SyntheticFleet.generate()
+    envelope = fleet.Envelope.of(made.statistics)
     series = envelope.relief("supported").sum("cluster", skipna=False).to_numpy()
     ours = k_grid(series, DURATIONS, RELIABILITIES, "sup")
     np.testing.assert_allclose(naive_k(series), ours, rtol=1e-12)

@@ -42,7 +42,7 @@ class Case:
 
     @cached_property
     def envelope(self) -> fleet.Envelope:
-        return fleet.envelope(self.statistics)
+        return fleet.Envelope.of(self.statistics)
 
     @cached_property
     def ensemble(self) -> fleet.Ensemble:
@@ -54,7 +54,7 @@ class Case:
         return self.envelope.relief().sum("cluster", skipna=False)
 
     def surface(self, **options: object) -> fleet.Surface:
-        return fleet.surface(self.envelope, **{"portfolio": "supported", "method": self.method, **options})
+        return fleet.Surface.of(self.envelope, **{"portfolio": "supported", "method": self.method, **options})
 
     def share(self, envelope: fleet.Envelope) -> float:
         return float(envelope.relief().sum("cluster", skipna=False).mean() / envelope.workload.mean())
@@ -119,7 +119,7 @@ def anchors(case: Case) -> Numbers:
         "low": fleet.PowerModel(curves=fleet.MEASURED_LOW, idle_fraction=0.18),
     }
     for name, central in models.items():
-        envelope = fleet.envelope(case.statistics, model=central)
+        envelope = fleet.Envelope.of(case.statistics, model=central)
         draws = fleet.power_draws(case.settings["draws"], case.settings["seed"], central)
         median = fleet.ensemble(case.statistics, draws).band().sel(quantile=0.5)
         eligible = envelope.relief().sum("cluster", skipna=False)
@@ -184,7 +184,7 @@ def aggregation(case: Case) -> Numbers:
         for own, word in ((None, ""), (linear, ", linear curve")):
             fit = fleet.fluctuation_scaling(case.statistics, kind, model=own, seed=seed)
             numbers["Sec. 3.2", f"exponent, {kind}{word}"] = fit.exponent
-    for name, level in fleet.synchrony(case.statistics).items():
+    for name, level in fleet.measure_synchrony(case.statistics).items():
         numbers["Sec. 3.2", f"synchrony, {name}"] = level.median
     attribution = fleet.attribution(case.statistics, seed=seed)
     numbers |= {
@@ -234,8 +234,8 @@ def layers(case: Case) -> Numbers:
         "eligible share of workload": 100 * case.share(envelope),
         "of central facility": 100 * float(case.relief.mean() / envelope.facility.mean()),
         "of median facility": 100 * float(case.relief.mean() / case.ensemble.band().sel(quantile=0.5).mean()),
-        "eligible share, conservative": 100 * case.share(fleet.envelope(case.statistics, "conservative")),
-        "eligible share, liberal": 100 * case.share(fleet.envelope(case.statistics, "liberal")),
+        "eligible share, conservative": 100 * case.share(fleet.Envelope.of(case.statistics, "conservative")),
+        "eligible share, liberal": 100 * case.share(fleet.Envelope.of(case.statistics, "liberal")),
         "eligible share, P5": 100 * low,
         "eligible share, P95": 100 * high,
         "median pairwise correlation": float(np.median(relief.corr().to_numpy()[pairs])),
@@ -262,7 +262,7 @@ def availability(case: Case) -> Numbers:
     low, high = sample.band().sel(cell).to_numpy()
     ratio_low, ratio_high = sample.ratio_band("mean share").sel(cell).to_numpy()
     four = K.at(4, 0.95)
-    eras = fleet.eras(case.envelope, portfolio="supported", method=case.method, changes=case.statistics.eras())
+    eras = fleet.compare_eras(case.envelope, portfolio="supported", method=case.method, changes=case.statistics.eras())
     windows = eras[eras.index.str.startswith("days")]
     return {
         ("Sec. 3.4", "K 4 h, P5"): low,
@@ -302,9 +302,9 @@ def conditions(case: Case) -> Numbers:
 
 def prospects(case: Case) -> Numbers:
     absolute, normalised = (
-        fleet.backtest(case.envelope, method=case.method, normalised=kind).summary for kind in (False, True)
+        fleet.Backtest.of(case.envelope, method=case.method, normalised=kind).summary for kind in (False, True)
     )
-    full = fleet.surface(case.envelope, method=case.method)
+    full = fleet.Surface.of(case.envelope, method=case.method)
     numbers: Numbers = {("App. D", "origins"): absolute["origins"].iloc[0]}
     for h in (1, 4, 24):
         row = absolute.loc[h]
@@ -316,7 +316,7 @@ def prospects(case: Case) -> Numbers:
             ("App. D", f"normalised derating {h} h"): normalised.loc[h, "factor"],
             ("App. D", f"derated K {h} h"): row["factor"] * full.at(h, 0.95),
         }
-    terms = fleet.contract(case.envelope, method=case.method)
+    terms = fleet.Contract.of(case.envelope, method=case.method)
     return numbers | {
         ("Sec. 3.6", "net over gross, 4 h"): terms.net_energy,
         ("Sec. 3.6", "rebound"): terms.rebound_energy,
@@ -360,7 +360,7 @@ def draw(case: Case, folder: Path) -> None:
     spans = case.made.execution.matched
     power = fleet.span_power(spans, statistics)
     hours = (JOINED_FROM, int(statistics.hours[-1]) + 1)
-    tests = [fleet.backtest(envelope, method=case.method, normalised=kind) for kind in (False, True)]
+    tests = [fleet.Backtest.of(envelope, method=case.method, normalised=kind) for kind in (False, True)]
     figures = {
         "01_load": fleet_plots.plot_load(case.ensemble),
         "02_aggregation": fleet_plots.plot_attribution(scalings, attribution, synthetic=True),
@@ -376,7 +376,7 @@ def draw(case: Case, folder: Path) -> None:
         "11_backlog": fleet_plots.plot_backlog(fleet.backlog(spans, power, hours, synthetic=True)),
         "12_layers": fleet_plots.plot_layers(envelope),
         "13_firmness": fleet_plots.plot_eras(
-            case.surface(), fleet.eras(envelope, portfolio="supported", method=case.method)
+            case.surface(), fleet.compare_eras(envelope, portfolio="supported", method=case.method)
         ),
         "14_realised": fleet_plots.plot_realised(case.surface(portfolio=None)),
         "15_backtest": fleet_plots.plot_backtest(*tests),
@@ -388,7 +388,7 @@ def draw(case: Case, folder: Path) -> None:
 
 def main() -> None:
     settings = tomllib.loads((HERE / "study.toml").read_text(encoding="utf-8"))
-    case = Case(settings, fleet.synthetic(int(settings["fleet_seed"])))
+    case = Case(settings, fleet.SyntheticFleet.generate(int(settings["fleet_seed"])))
     numbers = model()
     for part in (
         boundaries,

@@ -26,8 +26,7 @@ import study
 
 import pypsa_aidc as aidc
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network import scenario_network, uses_storage
-from pypsa_aidc.network import indicators
+from pypsa_aidc.network import indicators, scenario_network, uses_storage
 
 SITE, BATTERY, HOURS = "AIDC", ["battery"], 24
 COLUMNS = {"wind_mw": "wind", "solar_mw": "PV", "np15_price_usd_per_mwh": "price"}
@@ -135,7 +134,7 @@ def _energy_factor(config: Config, year: pd.DataFrame) -> float:
 def _solve_day(config: Config, day: Day, factor: float) -> dict[str, object]:
     n = _network(config, day, factor)
     values = {scenario: _solve(config, n, scenario, f"{day.label} {scenario}") for scenario in SCENARIOS}
-    aidc.update(n, SITE, jobs=campus.loads(config.preset))
+    n.aidc.update(SITE, jobs=campus.loads(config.preset))
     pruned = _solve(config, n, PRUNED, f"{day.label} {PRUNED} pruned")
     fixed = values[BASELINE]["cost"]
     price = day.hours["price"]
@@ -158,7 +157,7 @@ def _network(config: Config, day: Day, factor: float) -> pypsa.Network:
     for source in ("PV", "wind"):
         n.generators_t.p_max_pu[source] = day.hours[source].to_numpy()
     n.generators_t.marginal_cost["grid"] = day.hours["price"].to_numpy()
-    aidc.update(n, SITE, jobs=list(_unpruned(config.preset)))
+    n.aidc.update(SITE, jobs=list(_unpruned(config.preset)))
     return n
 
 

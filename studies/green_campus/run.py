@@ -29,8 +29,7 @@ import study
 
 import pypsa_aidc as aidc
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network import SCENARIOS, describe, scenario_network, uses_storage
-from pypsa_aidc.network import indicators
+from pypsa_aidc.network import SCENARIOS, describe, indicators, scenario_network, uses_storage
 from pypsa_aidc.plots import sites as plot
 
 SITE, BATTERY = "AIDC", ["battery"]
@@ -111,7 +110,7 @@ class Solved:
     network: pypsa.Network
     values: dict[str, float]
     bound: float
-    result: aidc.Result
+    result: aidc.network.Result
 
 
 def run(config: Config, arguments: argparse.Namespace, console: Console) -> None:
@@ -151,7 +150,7 @@ def _scenarios(config: Config) -> Iterator[tuple[tuple[str, str], Solved]]:
             n = campus.network(preset)
             if scenario == BOUND:
                 # S3 bounds S4 from below only if no mode draws less for one scenario than for the other.
-                aidc.update(n, SITE, jobs=[_even(load) for load in campus.loads(preset)])
+                n.aidc.update(SITE, jobs=[_even(load) for load in campus.loads(preset)])
             yield (preset, scenario), _solve(n, scenario, config)
 
 
@@ -201,7 +200,7 @@ def segments(config: Config) -> pd.DataFrame:
         for count in config.segments:
             jump = max(1, round(count * share))
             n = campus.network(preset)
-            aidc.update(n, SITE, jobs=campus.loads(preset, segments=count, jump=jump))
+            n.aidc.update(SITE, jobs=campus.loads(preset, segments=count, jump=jump))
             costs[count] = _solve(n, "S6", config).values["cost"]
             paper = config.paper["segments"].get(count)
             compared = _compared(paper, costs[count], DIGITS["cost"], config.why["segments"], preset, str(count))
@@ -223,7 +222,7 @@ def gpus(config: Config, console: Console) -> pd.DataFrame:
             n, words = campus.network(preset), ""
             ours: float | str
             try:
-                aidc.update(n, SITE, gpus=pool)
+                n.aidc.update(SITE, gpus=pool)
                 ours = _solve(n, "S6", config).values["cost"]
             except aidc.InfeasibleError as error:
                 # The lines after the first come from a search with a time limit: to read, not to keep.
@@ -256,7 +255,7 @@ def jumps(config: Config) -> pd.DataFrame:
     for preset in config.presets:
         for jump in config.jumps:
             n = campus.network(preset)
-            aidc.update(n, SITE, jobs=campus.loads(preset, jump=jump))
+            n.aidc.update(SITE, jobs=campus.loads(preset, jump=jump))
             costs = {scenario: _solve(n, scenario, config).values["cost"] for scenario in ("S4", "S6")}
             rows.append({"preset": preset, "jump": jump} | costs)
     return pd.DataFrame(rows)
@@ -270,7 +269,7 @@ def pruning(config: Config) -> pd.DataFrame:
             for scenario in ("S4", "S6"):
                 n = campus.network(preset, ratio)
                 pruned = _solve(n, scenario, config)
-                aidc.update(n, SITE, jobs=list(_unpruned(preset)))
+                n.aidc.update(SITE, jobs=list(_unpruned(preset)))
                 whole = _solve(n, scenario, config)
                 rows.append(
                     {

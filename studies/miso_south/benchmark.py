@@ -17,7 +17,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc import fleet
-from pypsa_aidc.headroom import Offsets, network_demand, profiles, screen
+from pypsa_aidc.headroom import Offsets, network_demand, profiles, screen_region
 
 ROOT = Path(__file__).parents[2]
 MARGINS, BUDGETS = (0.0, 0.02, 0.05, 0.1), (0.0025, 0.005, 0.01, 0.015, 0.02)
@@ -40,12 +40,12 @@ def bisected(demand: np.ndarray, cap: float, load: np.ndarray, relief: np.ndarra
 def main() -> None:
     warnings.simplefilter("ignore")
     demand = network_demand(pypsa.Network(ROOT / "networks" / "miso_south.nc"))
-    shapes = profiles(fleet.envelope(fleet.synthetic().statistics))
+    shapes = profiles(fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics))
     offsets = Offsets()
     spent = []
     for _ in range(5):
         start = time.perf_counter()
-        found = screen(demand, shapes, period="whole", margin=MARGINS, budget=BUDGETS, offsets=offsets)
+        found = screen_region(demand, shapes, period="whole", margin=MARGINS, budget=BUDGETS, offsets=offsets)
         spent.append(time.perf_counter() - start)
     closed = found.data["headroom"].to_numpy()
     cases = list(itertools.product(*(range(size) for size in closed.shape)))

@@ -33,8 +33,8 @@ from pypsa_aidc.headroom import (
     network_demand,
     profiles,
     read_demand,
-    screen,
     screen_calls,
+    screen_region,
 )
 from pypsa_aidc.plots.screen import plot_headroom, plot_ratios
 
@@ -82,11 +82,11 @@ class Config:
 def run(config: Config, arguments: argparse.Namespace, console: Console) -> None:
     """Screen, print and save the tables."""
     demand = network_demand(pypsa.Network(NETWORK))
-    envelope = fleet.envelope(fleet.synthetic().statistics)
+    envelope = fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics)
     shapes = profiles(envelope, tier=config.tier)
     grid = {"margin": config.margins, "budget": config.budgets}
-    found = screen(demand, shapes, period="whole", offsets=config.alignments, **grid)
-    exact = screen(demand, shapes, period="whole", offsets=Offsets("all"), **config.case)
+    found = screen_region(demand, shapes, period="whole", offsets=config.alignments, **grid)
+    exact = screen_region(demand, shapes, period="whole", offsets=Offsets("all"), **config.case)
     tables = {
         "appendix_e": _compared(config, found),
         "sensitivity": found.summary()[["profile", "margin", "budget", "headroom", "p5", "p95", *COUNTS, "limiter"]],
@@ -144,7 +144,9 @@ def _alignments(config: Config, demand: Demand, shapes: tuple[Profile, ...], exa
         "hour of the day kept": Offsets("aligned", step=24),
         "hour of the week kept": Offsets("aligned", step=168),
     }
-    parts = {name: screen(demand, shapes, period="whole", offsets=kind, **config.case) for name, kind in kinds.items()}
+    parts = {
+        name: screen_region(demand, shapes, period="whole", offsets=kind, **config.case) for name, kind in kinds.items()
+    }
     parts["all 4,440"] = exact
     frames = [part.summary().assign(offsets=name) for name, part in parts.items()]
     columns = ["offsets", "profile", "headroom", "p5", "p95", *COUNTS]
@@ -184,7 +186,7 @@ def _periods(config: Config, demand: Demand, shapes: tuple[Profile, ...]) -> pd.
     """A budget over both years at once, and over each year."""
     frames = []
     for period in ("whole", "year"):
-        found = screen(
+        found = screen_region(
             demand, shapes, period=period, margin=config.margin, budget=config.budgets, offsets=config.alignments
         )  # type: ignore[arg-type]
         frames.append(found.summary().set_index(["profile", "budget"])["headroom"].rename(period))
@@ -194,7 +196,7 @@ def _periods(config: Config, demand: Demand, shapes: tuple[Profile, ...]) -> pd.
 
 def _calls(config: Config, demand: Demand, envelope: fleet.Envelope, load: Profile) -> pd.DataFrame:
     """Relief in calls that K limits by their duration, by reliability of a call."""
-    surface = fleet.surface(envelope)
+    surface = fleet.Surface.of(envelope)
     frames = []
     for reliability in config.reliabilities:
         depths = call_depths(surface, reliability, float(envelope.peak().mean()))
@@ -216,7 +218,7 @@ def _years(config: Config, shapes: tuple[Profile, ...]) -> pd.DataFrame:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 tidy = clean(part, gaps=gaps, limit=config.gap_limit)  # type: ignore[arg-type]
-                found = screen(tidy, shapes, period="whole", offsets=config.alignments, **config.case)
+                found = screen_region(tidy, shapes, period="whole", offsets=config.alignments, **config.case)
             doubts = [str(one.message) for one in caught if issubclass(one.category, DemandWarning)]
             sizes = found.summary().set_index("profile")["headroom"]
             row = {"year": year, "gaps": gaps, "missing": len(part.missing), "peak": tidy.peak, **sizes.to_dict()}

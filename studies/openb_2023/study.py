@@ -28,11 +28,11 @@ def mean_rating(trace: fleet.Trace, ratings: dict[str, float]) -> float:
 
 def main() -> None:
     settings = tomllib.loads((HERE / "study.toml").read_text(encoding="utf-8"))
-    trace = fleet.trace((HERE / settings["trace"]).resolve(), "openb-2023")
-    statistics = fleet.statistics(trace)
+    trace = fleet.Trace.read((HERE / settings["trace"]).resolve(), "openb-2023")
+    statistics = fleet.Statistics.of(trace)
     print(statistics.audit)
     rating = mean_rating(trace, settings["ratings"])
-    envelope = fleet.envelope(statistics, model=fleet.PowerModel(other_rating=rating))
+    envelope = fleet.Envelope.of(statistics, model=fleet.PowerModel(other_rating=rating))
     results = HERE / "results"
     results.mkdir(exist_ok=True)
 
@@ -40,7 +40,7 @@ def main() -> None:
     layers = pd.DataFrame({"mean_W": means, "share": means / means.sum()})
     layers.to_csv(results / "layers.csv", float_format="%.5g")
 
-    surfaces = {method: fleet.surface(envelope, method=method) for method in ("sup", "linear")}
+    surfaces = {method: fleet.Surface.of(envelope, method=method) for method in ("sup", "linear")}
     sample = fleet.bootstrap(
         envelope,
         portfolio=None,

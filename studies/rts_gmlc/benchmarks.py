@@ -23,7 +23,7 @@ import study
 from run import survey
 
 from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
-from pypsa_aidc.headroom import headroom
+from pypsa_aidc.headroom import bus_headroom
 from pypsa_aidc.headroom.bus.base_case import base_case, dispatched
 from pypsa_aidc.headroom.bus.factors import base_flows, chosen_outages, islands
 from pypsa_aidc.headroom.bus.slack import participation
@@ -99,7 +99,7 @@ def main() -> None:
         survived = list(outages.index[outages["hours overloaded"] == 0])
         options = {"contingencies": survived, "emergency": EMERGENCY, "cutoff": CUTOFF}
         start = time.perf_counter()
-        vectorised = headroom(n, **options).headroom
+        vectorised = bus_headroom(n, **options).headroom
         middle = time.perf_counter()
         one_by_one = plain(n, survived)[vectorised.index]
         end = time.perf_counter()
@@ -114,7 +114,7 @@ def main() -> None:
         ]
         n = network(DAY)
         start = time.perf_counter()
-        once = headroom(n, REBUILT, redispatch=True).headroom
+        once = bus_headroom(n, REBUILT, redispatch=True).headroom
         middle = time.perf_counter()
         each = pd.Series({bus: rebuilt(n, bus) for bus in REBUILT})
         end = time.perf_counter()

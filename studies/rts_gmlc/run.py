@@ -28,7 +28,7 @@ import study
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.console import silenced_stdout
 from pypsa_aidc.errors import Faults, NotSolvedError
-from pypsa_aidc.headroom import BusHeadroom, headroom
+from pypsa_aidc.headroom import BusHeadroom, bus_headroom
 from pypsa_aidc.headroom.bus.base_case import base_case, dispatched
 from pypsa_aidc.headroom.bus.factors import base_flows, chosen_outages, islands
 
@@ -146,8 +146,8 @@ def survey(n: pypsa.Network, emergency: float) -> pd.DataFrame:
 
 def _relief(config: Config) -> dict[str, Any]:
     """K of the synthetic fleet, and the peak of its facility power, as arguments of `headroom`."""
-    envelope = fleet.envelope(fleet.synthetic().statistics)
-    surface = fleet.surface(envelope, durations=config.durations, reliabilities=(config.reliability,))
+    envelope = fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics)
+    surface = fleet.Surface.of(envelope, durations=config.durations, reliabilities=(config.reliability,))
     return {"contract": surface, "peak": float(envelope.peak().max()), "reliability": config.reliability}
 
 
@@ -178,7 +178,7 @@ def _peak_day(n: pypsa.Network, config: Config, relief: dict[str, Any], console:
 def _asked(n: pypsa.Network, label: str, console: Console, options: dict[str, Any]) -> BusHeadroom:
     start = time.perf_counter()
     with Console(stderr=True).status(f"{label} ..."), silenced_stdout():
-        found = headroom(n, **options)
+        found = bus_headroom(n, **options)
     console.print(f"{label}: {time.perf_counter() - start:.0f} s", style="dim", highlight=False)
     return found
 

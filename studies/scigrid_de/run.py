@@ -103,7 +103,7 @@ class Solved:
     """One case, solved."""
 
     network: pypsa.Network
-    result: aidc.Result
+    result: aidc.network.Result
 
 
 def run(config: Config, arguments: argparse.Namespace, console: Console) -> None:
@@ -138,16 +138,15 @@ def _load(config: Config, site: SiteConfig, job: JobConfig) -> aidc.TrainingLoad
         descriptor,
         aidc.GPU.preset(site.gpu),
         site.gpus,
-        candidates=aidc.Candidates(job.pipeline, (config.tensor,), job.data),
+        candidates=aidc.training.Candidates(job.pipeline, (config.tensor,), job.data),
         memory=aidc.MemoryModel(zero_stage=config.zero_stage),
-        power=aidc.PowerModel(communication_w=config.host_w),
+        power=aidc.training.PowerModel(communication_w=config.host_w),
     )
     return aidc.TrainingLoad.of(descriptor, modes, baseline=job.baseline, segments=config.segments)
 
 
 def _add(n: pypsa.Network, config: Config, site: SiteConfig, loads: list[aidc.TrainingLoad]) -> None:
-    aidc.add(
-        n,
+    n.aidc.add(
         site.name,
         bus=site.bus,
         gpus=site.gpus,

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import study
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.headroom import headroom
+from pypsa_aidc.headroom import bus_headroom
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     results = {}
     for name, options in cases.items():
         start = time.perf_counter()
-        results[name] = headroom(n, **options)
+        results[name] = bus_headroom(n, **options)
         size = results[name].headroom
         finite = size[np.isfinite(size)]
         rows.append(
@@ -76,7 +76,10 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
         )
         parts.append(results[name].to_frame().reset_index().assign(case=name))
     again = (
-        headroom(n, config.redispatch_buses, redispatch=True).to_frame().reset_index().assign(case="N-0, redispatch")
+        bus_headroom(n, config.redispatch_buses, redispatch=True)
+        .to_frame()
+        .reset_index()
+        .assign(case="N-0, redispatch")
     )
     summary, buses = pd.DataFrame(rows), pd.concat([*parts, again])
     columns = ["case", "bus", "headroom", "status", "element", "outage", "snapshot", "shadow_value", "cut_off_by"]

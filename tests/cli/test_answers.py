@@ -58,7 +58,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "mine.nc").rename(folder / "mine-region.nc")
     mine = site(grid(), jobs=[job("A"), job("B", 2.0, 2)], gpus=12)
     mine.export_to_netcdf(folder / "mine.nc")
-    aidc.optimize(mine, **QUIET)
+    mine.aidc.optimize(**QUIET)
     mine.export_to_netcdf(folder / "solved.nc")
     triangle().export_to_netcdf(folder / "triangle.nc")
     hours = [generic_rows().with_columns(hour=pl.col("hour") + 2 * pair) for pair in range(HOURS // 2)]
@@ -108,7 +108,7 @@ class TestDispatch:
     def test_json_is_what_python_gives(self, run: Runner, tmp_path: Path) -> None:
         data = run("dispatch", *VERBS["dispatch"], "-s", "S1", "--out", tmp_path, "--json").data
         n = scenario_network(aidc.load("mine.nc"), "S4", [])
-        result = aidc.optimize(n, mip_rel_gap=1e-6, output_flag=False)
+        result = n.aidc.optimize(mip_rel_gap=1e-6, output_flag=False)
         ended = {solve["scenario"]: solve for solve in data["solves"]}
         assert list(ended) == ["S4", "S1"]
         assert ended["S4"]["status"] == result.status == "optimal"
@@ -183,14 +183,14 @@ class TestTheOthers:
 
     def test_surface(self, run: Runner, tmp_path: Path) -> None:
         data = run("surface", *VERBS["surface"], "--out", tmp_path, "--json").data
-        surface = fleet.load_surface(tmp_path / "surface.nc")
+        surface = fleet.Surface.read(tmp_path / "surface.nc")
         rows = pd.DataFrame(data["tables"]["surface_sup"]).drop(columns="windows").set_index("duration")
         np.testing.assert_allclose(rows.to_numpy(float), surface.K.to_pandas().to_numpy())
         assert {"terms", "scalar_errors", "eras"} <= set(data["tables"])
 
     def test_surface_without_windows(self, run: Runner, tmp_path: Path) -> None:
         rows = pd.DataFrame({"hour": [0, 1], "cluster": "c", "layer": "eligible", "power": 5.0})
-        fleet.envelope_from_frame(rows, source="a meter").save(tmp_path / "short.nc")
+        fleet.Envelope.from_frame(rows, source="a meter").save(tmp_path / "short.nc")
         data = run("surface", tmp_path / "short.nc", "--out", tmp_path / "out", "--json").data
         assert data["notes"] == ["no window of 4 h: no counterfactuals, terms or tests"]
         assert set(data["tables"]) == {"surface_sup", "surface_linear"}

@@ -151,7 +151,7 @@ def test_bad_input_is_one_message_and_exit_code_2(
 
 def test_bundled_network_is_that_of_its_script(green_campus) -> None:
     bundled, built = pypsa.Network(ROOT / "networks" / "green_campus.nc"), green_campus.network()
-    assert aidc.sites(bundled) == aidc.sites(built)
+    assert bundled.aidc.sites == built.aidc.sites
     for component in ("Bus", "Generator", "Link", "Store", "Load"):
         ours, theirs = bundled.c[component], built.c[component]
         pd.testing.assert_frame_equal(ours.static, theirs.static, check_dtype=False, check_index_type=False)

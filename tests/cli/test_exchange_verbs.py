@@ -30,7 +30,7 @@ def network(tmp_path: Path) -> Path:
 @pytest.fixture
 def solved(tmp_path: Path) -> Path:
     n = site(grid())
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     n.export_to_netcdf(tmp_path / "solved.nc")
     return tmp_path / "solved.nc"
 
@@ -46,8 +46,8 @@ class TestAdd:
         assert spec.loads["dc1 LLM-A"].baseline.size == (4, 4, 32)
         assert spec.loads["dc1 LLM-B"].rules == aidc.Rules(segments=6, mode_changes="after_wait")
         assert [mode.gpus for mode in spec.loads["dc1 LLM-B"].modes] == [128, 256, 512]
-        assert aidc.check(n).worst != "error", aidc.check(n).to_frame()
-        result = aidc.optimize(n, output_flag=False, mip_rel_gap=0.1, time_limit=60)
+        assert n.aidc.check().worst != "error", n.aidc.check().to_frame()
+        result = n.aidc.optimize(output_flag=False, mip_rel_gap=0.1, time_limit=60)
         assert result.audit.passed
 
     def test_dry_run_writes_nothing(self, run: Runner, network: Path, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 def own_files(folder: Path) -> Demand:
     rows = pd.DataFrame({"hour": range(48), "cluster": "c", "layer": ["floor", "eligible"] * 24, "power": 5.0})
-    fleet.envelope_from_frame(rows, source="a meter").save(folder / "envelope.nc")
+    fleet.Envelope.from_frame(rows, source="a meter").save(folder / "envelope.nc")
     hours = pd.date_range("2024-01-01", periods=200, freq="h")
     demand = Demand(pd.Series([60.0 + 30 * (hour % 24) / 23 for hour in range(200)], hours), region="mine")
     text = "\n".join(f"{hour},{mw}" for hour, mw in demand.series.items() if hour.hour != 4)

@@ -22,9 +22,9 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def synthetic() -> fleet.SyntheticFleet:
-    return fleet.synthetic()
+    return fleet.SyntheticFleet.generate()
 
 
 @pytest.fixture(scope="session")
 def envelope(synthetic: fleet.SyntheticFleet) -> fleet.Envelope:
-    return fleet.envelope(synthetic.statistics)
+    return fleet.Envelope.of(synthetic.statistics)

@@ -15,11 +15,11 @@ WEEK = 168
 def test_folds_are_what_a_loop_over_origins_gives():
     series = np.random.default_rng(0).gamma(4.0, 1.0, 20 * WEEK)
     series[999] = np.nan
-    result = fleet.backtest(series, (1, 4), 0.9)
+    result = fleet.Backtest.of(series, (1, 4), 0.9)
     assert result.summary["origins"].tolist() == [9, 9]
     for row in result.folds.itertuples():
         past, future = series[row.origin - 8 * WEEK : row.origin], series[row.origin : row.origin + 4 * WEEK]
-        K = fleet.surface(past, (int(row.duration),), (0.9,)).K.item()
+        K = fleet.Surface.of(past, (int(row.duration),), (0.9,)).K.item()
         windows = np.lib.stride_tricks.sliding_window_view(future, int(row.duration)).min(axis=1)
         windows = windows[~np.isnan(windows)]
         assert row.K == K
@@ -28,7 +28,7 @@ def test_folds_are_what_a_loop_over_origins_gives():
 
 def test_fifteen_origins_fit_the_published_window(envelope):
     # 4,440 h are 26.4 weeks: origins after week 8 … 22 (Sec. 2.4 of [2]).
-    result = fleet.backtest(envelope)
+    result = fleet.Backtest.of(envelope)
     assert result.summary["origins"].tolist() == [15, 15, 15]
     assert result.synthetic
     assert "synthetic" in repr(result)
@@ -53,7 +53,7 @@ def test_derating_is_the_largest_factor_that_reaches_the_target(folds, percent):
 
 
 def test_in_sample_derating_makes_the_mean_coverage_reach_the_target(envelope):
-    result = fleet.backtest(envelope, (4,))
+    result = fleet.Backtest.of(envelope, (4,))
     series = envelope.relief().sum("cluster", skipna=False).to_numpy()
     factor = result.summary.loc[4, "factor"]
     covered = []
@@ -67,7 +67,7 @@ def test_in_sample_derating_makes_the_mean_coverage_reach_the_target(envelope):
 def test_nested_derating_uses_only_tests_that_had_ended():
     series = np.concatenate([np.full(16 * WEEK, 10.0), np.full(14 * WEEK, 5.0)])
     series += 0.01 * np.random.default_rng(0).random(series.size)
-    folds = fleet.backtest(series, (1,), 0.95).folds
+    folds = fleet.Backtest.of(series, (1,), 0.95).folds
     # Tests last 4 weeks, so the first four origins know no finished test.
     assert folds["nested_factor"].isna().tolist()[:5] == [True] * 4 + [False]
     # The collapse at week 16 is known to nobody whose past tests ended before it.
@@ -79,13 +79,13 @@ def test_nested_derating_uses_only_tests_that_had_ended():
 def test_a_normalised_offer_follows_a_change_of_level():
     rng = np.random.default_rng(1)
     series = np.concatenate([rng.gamma(50.0, 0.02, 10 * WEEK), 3 * rng.gamma(50.0, 0.02, 10 * WEEK)])
-    absolute, normalised = (fleet.backtest(series[::-1].copy(), (1,), normalised=kind) for kind in (False, True))
+    absolute, normalised = (fleet.Backtest.of(series[::-1].copy(), (1,), normalised=kind) for kind in (False, True))
     assert absolute.summary.loc[1, "worst"] < 0.2
     assert normalised.summary.loc[1, "worst"] > absolute.summary.loc[1, "worst"]
 
 
 def test_a_short_series_is_refused():
     with pytest.raises(InputError, match="one origin"):
-        fleet.backtest(np.ones(11 * WEEK))
+        fleet.Backtest.of(np.ones(11 * WEEK))
     with pytest.raises(InputError, match="single series"):
-        fleet.backtest(np.ones(20 * WEEK), portfolio="supported")
+        fleet.Backtest.of(np.ones(20 * WEEK), portfolio="supported")

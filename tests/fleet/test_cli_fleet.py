@@ -40,9 +40,9 @@ def test_both_verbs_run_on_the_synthetic_fleet(tmp_path):
     assert all(path.name.startswith("synthetic_") for path in tmp_path.iterdir())
     for path in tmp_path.glob("*.csv"):
         assert set(pd.read_csv(path)["data"]) == {"synthetic fleet"}, path
-    K = fleet.load_surface(tmp_path / "synthetic_surface.nc")
+    K = fleet.Surface.read(tmp_path / "synthetic_surface.nc")
     assert K.data.attrs["synthetic"] == 1
-    again = fleet.surface(fleet.load_envelope(tmp_path / "synthetic_envelope.nc"), portfolio="supported")
+    again = fleet.Surface.of(fleet.Envelope.read(tmp_path / "synthetic_envelope.nc"), portfolio="supported")
     assert again.K.equals(K.K)
 
 
@@ -108,7 +108,7 @@ def test_a_grid_of_ones_own(tmp_path):
     printed = run("surface", str(tmp_path / "envelope.nc"), *words)
     assert "Table 3 of arXiv 2609.05406" in printed
     assert "method linear, and ratios" in printed
-    K = fleet.load_surface(tmp_path / "surface.nc").K
+    K = fleet.Surface.read(tmp_path / "surface.nc").K
     assert (K["duration"].to_numpy().tolist(), K["reliability"].to_numpy().tolist()) == ([1, 3], [0.4])
     with pytest.raises(InputError, match="durations"):
         run("surface", str(tmp_path / "envelope.nc"), "--duration", "0", "--dry-run", "--out", str(tmp_path))
@@ -121,9 +121,9 @@ def test_ratings_of_the_command_line_reach_everything(tmp_path):
     printed = run(*words, "--rating", "Z9=500", "--rating", "100")
     # Whatever is said about diagnostics, it is about the size of the fleet.
     assert "Z9" not in printed
-    means = [fleet.load_envelope(tmp_path / "envelope.nc").workload.mean().item()]
+    means = [fleet.Envelope.read(tmp_path / "envelope.nc").workload.mean().item()]
     run(*words, "--rating", "250")
-    means.append(fleet.load_envelope(tmp_path / "envelope.nc").workload.mean().item())
+    means.append(fleet.Envelope.read(tmp_path / "envelope.nc").workload.mean().item())
     assert means[0] == pytest.approx(2 * means[1])
     for bad in ("Z9=much", "-3", "Z9="):
         with pytest.raises(InputError, match="--rating"):

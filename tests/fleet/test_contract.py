@@ -55,8 +55,8 @@ def test_recalibration_counts_from_the_signature():
 
 
 def test_contract_from_a_fleet(envelope):
-    terms = fleet.contract(envelope, 4, 0.95, q=0.5, portfolio="supported")
-    K = fleet.surface(envelope, (4,), (0.95,), portfolio="supported")
+    terms = fleet.Contract.of(envelope, 4, 0.95, q=0.5, portfolio="supported")
+    K = fleet.Surface.of(envelope, (4,), (0.95,), portfolio="supported")
     assert terms.offer == 0.5 * K.at(4, 0.95)
     layers = envelope.data["power"].sel(cluster=list(envelope.portfolio("supported")))
     assert terms.noneligible == pytest.approx(
@@ -78,15 +78,15 @@ def test_a_derating_above_one_is_refused_and_a_backtest_gives_none():
     with pytest.raises(InputError, match="derating.*at most 1.*Backtest.derating"):
         fleet.Contract(power=1.0, duration=4, reliability=0.95, noneligible=1.0, derating=1.264)
     # Growing power: K of the past is held always, and the factor that would reach 95 % lies above 1.
-    test = fleet.backtest(np.linspace(1.0, 2.0, 16 * 168), (4,))
+    test = fleet.Backtest.of(np.linspace(1.0, 2.0, 16 * 168), (4,))
     assert test.summary.loc[4, "factor"] > 1
     assert test.derating.to_dict() == {4: 1.0}
-    falling = fleet.backtest(np.linspace(2.0, 1.0, 16 * 168), (4,))
+    falling = fleet.Backtest.of(np.linspace(2.0, 1.0, 16 * 168), (4,))
     assert falling.derating[4] == falling.summary.loc[4, "factor"] < 1
 
 
 def test_the_term_sheet_says_what_k_stands_on(envelope):
-    terms = fleet.contract(envelope, 4, 0.95, boundary="attributed", derating=0.9)
+    terms = fleet.Contract.of(envelope, 4, 0.95, boundary="attributed", derating=0.9)
     sheet = terms.term_sheet()
     assert terms.basis["hours used"] == "4,439 of 4,440 h, longest hole 1 h"
     assert terms.basis["estimate of K"] == "sup, 4,433 windows"

@@ -27,36 +27,36 @@ def idle_half(folder, *, rows_of_zero: bool, servers: bool, requested: bool):
     if servers:
         stock = pl.DataFrame({"hour": np.arange(HOURS), "gpus": 128.0, "cores": 64.0})
         made.write(stock.with_columns(**{k: pl.lit(w) for k, w in words.items()}), folder / "servers.csv")
-    return fleet.trace(folder, "generic", utilisation="absent")
+    return fleet.Trace.read(folder, "generic", utilisation="absent")
 
 
 @pytest.mark.parametrize("servers", [False, True])
 @pytest.mark.parametrize("requested", [False, True])
 def test_rows_of_zero_are_idle_hours(tmp_path, servers, requested):
     found = idle_half(tmp_path, rows_of_zero=True, servers=servers, requested=requested)
-    statistics = fleet.statistics(found)
+    statistics = fleet.Statistics.of(found)
     # The last hour, 1,439, is idle and counts.
     assert str(statistics.coverage) == "1,440 of 1,440 h"
-    K = fleet.surface(fleet.envelope(statistics), (1, 4, 8), (0.95,))
+    K = fleet.Surface.of(fleet.Envelope.of(statistics), (1, 4, 8), (0.95,))
     assert K.K.to_numpy().ravel().tolist() == [0.0, 0.0, 0.0]
     assert K.data.attrs["coverage"] == "1,440 of 1,440 h"
     statistics.save(tmp_path / "kept")
-    assert fleet.load_statistics(tmp_path / "kept").valid.all()
+    assert fleet.Statistics.read(tmp_path / "kept").valid.all()
 
 
 def test_hours_without_rows_are_missing_and_warned_of(tmp_path):
     found = idle_half(tmp_path, rows_of_zero=False, servers=True, requested=False)
     with pytest.warns(fleet.CoverageWarning, match="720 of 1,439 h, longest hole 1 h"):
-        statistics = fleet.statistics(found)
-    assert "720 of 1,439 h, longest hole 1 h" in repr(fleet.surface(fleet.envelope(statistics), (1,), (0.95,)))
+        statistics = fleet.Statistics.of(found)
+    assert "720 of 1,439 h, longest hole 1 h" in repr(fleet.Surface.of(fleet.Envelope.of(statistics), (1,), (0.95,)))
 
 
 def test_partitions_of_idle_hours_are_kept(tmp_path):
     hours = {(day, 0): made.pods({"used_gpu_hours": 0.0, "gpu_request": 0.0} if day == 1 else {}) for day in range(2)}
     hours |= {(0, hour): made.pods({}) for hour in range(1, 24)}
-    found = fleet.trace(made.alibaba(tmp_path / "trace", hours), utilisation="percent")
+    found = fleet.Trace.read(made.alibaba(tmp_path / "trace", hours), utilisation="percent")
     for _ in range(2):
-        statistics = fleet.statistics(found, keep=tmp_path / "kept")
+        statistics = fleet.Statistics.of(found, keep=tmp_path / "kept")
         assert str(statistics.coverage) == "25 of 25 h"
     assert statistics.audit.skipped_rows == 1
 
@@ -64,8 +64,8 @@ def test_partitions_of_idle_hours_are_kept(tmp_path):
 def test_an_hour_of_rejected_rows_only_is_missing(tmp_path):
     hours = {(0, hour): made.pods({"used_gpu_hours": -1.0} if hour == 1 else {}) for hour in range(3)}
     with pytest.warns(fleet.CoverageWarning, match="2 of 3 h"):
-        fleet.statistics(
-            fleet.trace(made.alibaba(tmp_path, hours, servers=False), utilisation="percent"), max_rejected=1.0
+        fleet.Statistics.of(
+            fleet.Trace.read(made.alibaba(tmp_path, hours, servers=False), utilisation="percent"), max_rejected=1.0
         )
 
 
@@ -81,34 +81,34 @@ def test_a_job_list_is_idle_between_its_jobs(tmp_path):
         job_type=pl.lit("Spot"),
     )
     made.write(jobs, tmp_path / "job_info_df.csv")
-    found = fleet.trace(tmp_path, "spot-2026")
-    statistics = fleet.statistics(found)
+    found = fleet.Trace.read(tmp_path, "spot-2026")
+    statistics = fleet.Statistics.of(found)
     assert str(statistics.coverage) == "2,388 of 2,388 h"
-    K = fleet.surface(fleet.envelope(statistics, "liberal"), (4,), (0.5, 0.95))
+    K = fleet.Surface.of(fleet.Envelope.of(statistics, "liberal"), (4,), (0.5, 0.95))
     assert K.K.to_numpy().ravel().tolist() == [0.0, 0.0]
     # The record was down from 20:30 of day 0 to 04:00 of day 2, across a job of day 1.
-    gapped = fleet.statistics(found, gaps=[(20.5, 52)])
+    gapped = fleet.Statistics.of(found, gaps=[(20.5, 52)])
     assert str(gapped.coverage) == "2,356 of 2,388 h, longest hole 32 h"
-    assert np.isnan(fleet.envelope(gapped).workload.sel(hour=33).item())
+    assert np.isnan(fleet.Envelope.of(gapped).workload.sel(hour=33).item())
     with pytest.raises(InputError, match="gaps") as error:
-        fleet.statistics(found, gaps=[(5, 4), (0, float("nan"))])
+        fleet.Statistics.of(found, gaps=[(5, 4), (0, float("nan"))])
     assert len(error.value.faults) >= 2
     with pytest.raises(InputError, match="within the hours of the trace"):
-        fleet.statistics(found, gaps=[(9000, 9010)])
+        fleet.Statistics.of(found, gaps=[(9000, 9010)])
 
 
 def test_the_published_trace_misses_one_hour(synthetic, envelope):
     # Sec. 2.1 of [2].
     assert str(synthetic.statistics.coverage) == "4,439 of 4,440 h, longest hole 1 h"
-    assert fleet.surface(envelope).windows == {1: 4439, 2: 4437, 4: 4433, 8: 4425, 24: 4393}
+    assert fleet.Surface.of(envelope).windows == {1: 4439, 2: 4437, 4: 4433, 8: 4425, 24: 4393}
 
 
 def test_a_fleet_that_idles_has_no_share_and_no_band_but_no_failure(tmp_path):
     found = idle_half(tmp_path, rows_of_zero=True, servers=False, requested=False)
-    envelope = fleet.envelope(fleet.statistics(found))
+    envelope = fleet.Envelope.of(fleet.Statistics.of(found))
     sample = fleet.bootstrap(envelope, replicates=5)
     assert sample.band().sel(duration=4, reliability=0.95).to_numpy().tolist() == [0.0, 0.0]
     table = fleet.representations(envelope)
     assert table["K_4h"]["trace-derived, idle retained"] == 0.0
     assert np.isnan(fleet.counterfactuals(envelope, replicates=1).data.attrs["tail_share"])
-    assert fleet.backtest(envelope, train_weeks=4, test_weeks=2).summary.loc[4, "coverage"] == 1.0
+    assert fleet.Backtest.of(envelope, train_weeks=4, test_weeks=2).summary.loc[4, "coverage"] == 1.0

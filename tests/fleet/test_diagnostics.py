@@ -80,7 +80,7 @@ def test_synchrony_is_one_without_covariance_and_root_n_in_step():
 
 
 def test_three_levels_with_a_jackknife_for_the_last(synthetic):
-    levels = fleet.synchrony(synthetic.statistics)
+    levels = fleet.measure_synchrony(synthetic.statistics)
     assert list(levels) == ["priorities in a workload", "workloads in a cluster", "clusters in the fleet"]
     last = levels["clusters in the fleet"]
     assert last.interval[0] < last.median < last.interval[1]

@@ -40,10 +40,10 @@ def test_mappings(state, priority, workload, conservative, central, liberal):
 
 def test_layers_hold_all_workload_power_whatever_the_mapping(synthetic, envelope):
     for mapping in ("conservative", "liberal"):
-        other = fleet.envelope(synthetic.statistics, mapping)
+        other = fleet.Envelope.of(synthetic.statistics, mapping)
         np.testing.assert_allclose(other.workload, envelope.workload, rtol=1e-12)
     shares = [
-        float(fleet.envelope(synthetic.statistics, mapping).relief().sum())
+        float(fleet.Envelope.of(synthetic.statistics, mapping).relief().sum())
         for mapping in ("conservative", "central", "liberal")
     ]
     assert shares == sorted(shares)
@@ -80,9 +80,9 @@ def test_portfolios_are_checked(envelope):
 
 def test_round_trip_through_netcdf_and_frame(tmp_path, envelope):
     envelope.save(tmp_path / "e.nc")
-    xr.testing.assert_identical(fleet.load_envelope(tmp_path / "e.nc").data, envelope.data)
+    xr.testing.assert_identical(fleet.Envelope.read(tmp_path / "e.nc").data, envelope.data)
     rows = envelope.to_frame().dropna()
-    again = fleet.envelope_from_frame(rows, source="table")
+    again = fleet.Envelope.from_frame(rows, source="table")
     np.testing.assert_array_equal(again.relief(), envelope.relief())
 
 
@@ -110,13 +110,13 @@ def rows(**changes):
 )
 def test_what_is_no_envelope_is_refused(changes, message):
     with pytest.raises(InputError, match=message):
-        fleet.envelope_from_frame(rows(**changes), source="table")
+        fleet.Envelope.from_frame(rows(**changes), source="table")
 
 
 def test_an_empty_or_incomplete_table_is_refused():
     for table in (rows().iloc[:0], rows().drop(columns="layer")):
         with pytest.raises(InputError):
-            fleet.envelope_from_frame(table, source="table")
+            fleet.Envelope.from_frame(table, source="table")
 
 
 def test_a_dataset_that_is_no_envelope_is_refused(envelope):
@@ -134,10 +134,10 @@ def test_a_dataset_that_is_no_envelope_is_refused(envelope):
 
 
 def test_missing_rows_of_an_hour_that_is_there_draw_nothing():
-    table = fleet.envelope_from_frame(rows().iloc[:3], source="table")
+    table = fleet.Envelope.from_frame(rows().iloc[:3], source="table")
     assert table.relief("b").to_numpy().ravel().tolist() == [3.0, 0.0]
     with pytest.warns(fleet.CoverageWarning, match="2 of 3 h"):
-        gap = fleet.envelope_from_frame(rows(hour=[0, 2, 0, 2]), source="table")
+        gap = fleet.Envelope.from_frame(rows(hour=[0, 2, 0, 2]), source="table")
     assert gap.valid.tolist() == [True, False, True]
     assert tuple(gap.data["layer"].to_numpy()) == LAYERS
 
@@ -166,4 +166,4 @@ def test_all_clusters_are_the_default_everywhere():
 def test_a_table_that_leaves_out_idle_hours_is_warned_of():
     table = pd.DataFrame({"hour": range(0, 100, 2), "cluster": "c", "layer": "eligible", "power": 2.0})
     with pytest.warns(fleet.CoverageWarning, match="50 of 99 h, longest hole 1 h"):
-        fleet.envelope_from_frame(table, source="a meter")
+        fleet.Envelope.from_frame(table, source="a meter")

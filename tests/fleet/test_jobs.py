@@ -41,7 +41,7 @@ def layout(**changes):
 
 def read(folder, table=JOBS, own=None, **options):
     made.write(table, folder / "jobs.csv")
-    return fleet.statistics(fleet.trace(folder, own or layout(), **options))
+    return fleet.Statistics.of(fleet.Trace.read(folder, own or layout(), **options))
 
 
 def gpu_hours(statistics):
@@ -59,7 +59,7 @@ def test_stamps_become_utc_hours_and_running_jobs_run_to_the_end(tmp_path):
     assert audit.noted == {"jobs without an end, taken to run to the end of the trace": 1}
     assert audit.skipped == {"jobs that never ran": 1}
     assert json.loads(json.dumps(audit.to_dict()))["skipped"] == dict(audit.skipped)
-    spans, _ = fleet.job_spans(fleet.trace(tmp_path, layout()))
+    spans, _ = fleet.job_spans(fleet.Trace.read(tmp_path, layout()))
     assert spans["delay"].to_list() == pytest.approx([0.5, 1.0, 4.5])
     assert spans["end"].to_list() == pytest.approx([17.0, 18.5, 18.5])
 
@@ -95,7 +95,7 @@ def test_stamps_of_parquet_and_of_an_hourly_table(tmp_path):
     typed = JOBS.with_columns(each.str.to_datetime("%+", time_zone="UTC", strict=False) for each in moments)
     made.write(typed, tmp_path / "jobs.parquet")
     own = fleet.Layout("slurm", "spans", "jobs.parquet", COLUMNS, WORDS)
-    assert gpu_hours(fleet.statistics(fleet.trace(tmp_path, own))) == gpu_hours(read(tmp_path / "csv"))
+    assert gpu_hours(fleet.Statistics.of(fleet.Trace.read(tmp_path, own))) == gpu_hours(read(tmp_path / "csv"))
     table = pl.DataFrame({"hour": ["2026-03-02T01:00+01:00", "2026-03-02T01:00:00Z", "2026-03-02T03:00:00+01:00"]})
     words = {"cluster": "c", "accelerator": "A100", "workload": "training", "priority": "low"}
     table = table.with_columns(pl.lit(word).alias(key) for key, word in words.items()).with_columns(gpu_hours=1.0)
@@ -104,11 +104,11 @@ def test_stamps_of_parquet_and_of_an_hourly_table(tmp_path):
     stock = table.select("hour", "cluster", "accelerator").with_columns(gpus=8.0, cores=64.0)
     made.write(stock, folder / "servers.csv")
     with pytest.raises(InputError, match="hour is not a whole number"):  # %+ needs seconds
-        fleet.statistics(fleet.trace(folder, "generic", utilisation="absent"))
+        fleet.Statistics.of(fleet.Trace.read(folder, "generic", utilisation="absent"))
     full = pl.col("hour").str.replace("T01:00[+]", "T01:00:00+")
     made.write(table.with_columns(full), folder / "pods.csv")
     made.write(stock.with_columns(full), folder / "servers.csv")
-    statistics = fleet.statistics(fleet.trace(folder, "generic", utilisation="absent"))
+    statistics = fleet.Statistics.of(fleet.Trace.read(folder, "generic", utilisation="absent"))
     assert statistics.hours.tolist() == [0, 1, 2]
     assert statistics.valid.all()
     assert statistics.audit.origin == "2026-03-02T00:00Z"
@@ -119,7 +119,7 @@ def test_seconds_in_the_hour_column_say_what_they_are(tmp_path):
     words = {"cluster": "c", "accelerator": "A100", "workload": "training", "priority": "low"}
     made.write(table.with_columns(pl.lit(word).alias(key) for key, word in words.items()), tmp_path / "pods.csv")
     with pytest.raises(InputError, match="column 'hour', e.g. '1700000000.0'.*beyond 878,400: seconds?"):
-        fleet.statistics(fleet.trace(tmp_path, "generic", utilisation="absent"))
+        fleet.Statistics.of(fleet.Trace.read(tmp_path, "generic", utilisation="absent"))
 
 
 def test_rejections_name_column_value_and_known_words(tmp_path):
@@ -161,7 +161,7 @@ def test_servers_of_clusters_and_no_servers(tmp_path):
     own = layout(columns=names, servers="nodes.csv", server_columns=servers)
     statistics = read(tmp_path, table, own)
     assert statistics.audit.noted.keys() == {"jobs without an end, taken to run to the end of the trace"}
-    free = fleet.envelope(statistics).data["unallocated"].sel(hour=14).to_numpy() * 1e6
+    free = fleet.Envelope.of(statistics).data["unallocated"].sel(hour=14).to_numpy() * 1e6
     assert free.tolist() == pytest.approx([0.2 * 400 * (16 - 10), 0.2 * 400 * (8 - 4)])
     # Without servers there is nothing that jobs could exceed.
     bare = read(tmp_path, table)
@@ -216,7 +216,7 @@ def test_without_workload_nothing_is_conservatively_eligible(tmp_path):
     assert set(statistics.cells["workload"].cast(pl.String)) == {"other"}
     model = fleet.PowerModel(other_rating=400.0)
     means = [
-        float(fleet.envelope(statistics, mapping, model).relief().mean()) for mapping in ("conservative", "central")
+        float(fleet.Envelope.of(statistics, mapping, model).relief().mean()) for mapping in ("conservative", "central")
     ]
     assert means[0] == 0 < means[1]
 
@@ -229,5 +229,5 @@ def test_scales_bring_hourly_columns_to_our_units(tmp_path):
     words = {"cluster": "c", "accelerator": "A100", "workload": "training", "priority": "low"}
     table = pl.DataFrame({"hour": [0, 1], "gpu_hours": [60.0, 120.0]})
     made.write(table.with_columns(pl.lit(word).alias(key) for key, word in words.items()), tmp_path / "pods.csv")
-    statistics = fleet.statistics(fleet.trace(tmp_path, own, utilisation="absent"))
+    statistics = fleet.Statistics.of(fleet.Trace.read(tmp_path, own, utilisation="absent"))
     assert statistics.cells["gpu_hours"].to_list() == pytest.approx([1.0, 2.0])

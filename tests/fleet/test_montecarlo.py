@@ -16,7 +16,7 @@ def models():
 def test_the_matrix_product_equals_one_envelope_for_each_draw(synthetic, models):
     together = fleet.ensemble(synthetic.statistics, models).data
     for draw, model in enumerate(models):
-        alone = fleet.envelope(synthetic.statistics, model=model)
+        alone = fleet.Envelope.of(synthetic.statistics, model=model)
         for name in ("workload", "facility"):
             np.testing.assert_allclose(together[name].isel(draw=draw), getattr(alone, name), rtol=1e-11)
 
@@ -26,7 +26,7 @@ def test_relief_draws_equal_the_relief_of_each_envelope(synthetic, models):
     for boundary in ("idle-retained", "attributed"):
         draws = fleet.relief_draws(synthetic.statistics, models[:2], names, "conservative", boundary)
         for draw, model in enumerate(models[:2]):
-            alone = fleet.envelope(synthetic.statistics, "conservative", model)
+            alone = fleet.Envelope.of(synthetic.statistics, "conservative", model)
             relief = alone.relief(names, boundary)
             np.testing.assert_allclose(draws["relief"].isel(draw=draw), relief, rtol=1e-11, atol=1e-15)
             load = alone.data["power"].sel(cluster=list(names)).sum(("cluster", "layer"), skipna=False)

@@ -23,13 +23,13 @@ def texts(figure) -> str:
 
 
 def test_results_plot_themselves(envelope):
-    K = fleet.surface(envelope)
+    K = fleet.Surface.of(envelope)
     figures = [
         envelope.plot(),
         K.plot(),
         fleet.counterfactuals(envelope, replicates=1).plot(),
         fleet.portfolios(envelope, samples=2).plot(),
-        fleet.backtest(envelope).plot(),
+        fleet.Backtest.of(envelope).plot(),
     ]
     for figure in figures:
         assert "synthetic fleet" in texts(figure)
@@ -42,12 +42,12 @@ def test_a_figure_of_other_data_does_not_say_synthetic():
 
 def test_the_style_of_the_user_is_left_alone(envelope):
     before = dict(mpl.rcParams)
-    fleet.surface(envelope).plot()
+    fleet.Surface.of(envelope).plot()
     assert dict(mpl.rcParams) == before
 
 
 def test_the_line_of_k_is_k(envelope):
-    K = fleet.surface(envelope)
+    K = fleet.Surface.of(envelope)
     lines = K.plot().axes[0].get_lines()
     assert len(lines) == 4
     for line, alpha in zip(lines, K.data["reliability"].to_numpy(), strict=True):
@@ -55,7 +55,7 @@ def test_the_line_of_k_is_k(envelope):
 
 
 def test_realised_fraction_names_the_q_of_an_offer(envelope):
-    K = fleet.surface(envelope, portfolio="supported", method="linear")
+    K = fleet.Surface.of(envelope, portfolio="supported", method="linear")
     # 1 MW needs q of at least 0.432 (Sec. 3.6 of [2]).
     assert "1 MW needs q ≥ 0.432" in texts(fleet_plots.plot_realised(K))
 
@@ -86,11 +86,11 @@ def test_every_result_draws_itself_with_units_at_the_axes(synthetic, envelope) -
     hours, power = (2640, 3000), fleet.span_power(spans, statistics)
     results = [
         envelope,
-        fleet.surface(envelope),
+        fleet.Surface.of(envelope),
         fleet.counterfactuals(envelope, replicates=1),
         fleet.portfolios(envelope, samples=2),
-        fleet.backtest(envelope),
-        fleet.contract(envelope),
+        fleet.Backtest.of(envelope),
+        fleet.Contract.of(envelope),
         fleet.bootstrap(envelope, **few),
         fleet.fluctuation_scaling(statistics, **few),
         fleet.variability_by_training(statistics, **few),
@@ -102,7 +102,7 @@ def test_every_result_draws_itself_with_units_at_the_axes(synthetic, envelope) -
         statistics,
         synthetic.execution,
         statistics.audit,
-        *fleet.synchrony(statistics).values(),
+        *fleet.measure_synchrony(statistics).values(),
     ]
     for result in results:
         assert_labelled(result.plot())

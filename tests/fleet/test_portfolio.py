@@ -15,11 +15,11 @@ def small_fleet(clusters: int, hours: int = 300, seed: int = 0, gap: int | None 
     index = pd.MultiIndex.from_product([range(hours), [f"c{i}" for i in range(clusters)]], names=["hour", "cluster"])
     frame = pd.DataFrame({"power": rng.gamma(2.0, 1.0, len(index))}, index=index).reset_index().assign(layer="eligible")
     frame = frame if gap is None else frame[frame["hour"] != gap]
-    return fleet.envelope_from_frame(frame, source="random")
+    return fleet.Envelope.from_frame(frame, source="random")
 
 
 def brute_force(envelope, names, h, alpha, method):
-    return fleet.surface(envelope, (h,), (alpha,), portfolio=names, method=method).K.item()
+    return fleet.Surface.of(envelope, (h,), (alpha,), portfolio=names, method=method).K.item()
 
 
 @pytest.mark.parametrize("method", ["sup", "linear"])

@@ -102,11 +102,11 @@ def trace_with_summary(folder):
         schema={"pod_id": pl.String, "schedule_delay_sec": pl.Int64},
     )
     made.write(summary, folder / "asi_opensource_job_execution_summary" / "part-000.parquet")
-    return fleet.trace(folder, utilisation="percent")
+    return fleet.Trace.read(folder, utilisation="percent")
 
 
 def test_spans_come_from_the_first_and_last_hour_of_a_pod(tmp_path):
-    result = fleet.execution(trace_with_summary(tmp_path / "trace"), keep=tmp_path / "kept")
+    result = fleet.Execution.of(trace_with_summary(tmp_path / "trace"), keep=tmp_path / "kept")
     rows = result.spans.select("start", "end", "gpus", "delay").sort("start", "end").rows()
     # b: the shorter of two conflicting delays; c: listed without a delay; a: 3 GPU-hours over 3 hours.
     assert rows == [(23.0, 24.0, 1.0, 0.5), (23.0, 26.0, 1.0, 2.0), (25.0, 26.0, 2.0, None)]
@@ -114,11 +114,11 @@ def test_spans_come_from_the_first_and_last_hour_of_a_pod(tmp_path):
     coverage = result.coverage()
     assert coverage.loc[0, "share"] == 1.0
     assert coverage.loc[1, "share"] == 0.0
-    again = fleet.execution(fleet.trace(tmp_path / "trace", utilisation="percent"), keep=tmp_path / "kept")
+    again = fleet.Execution.of(fleet.Trace.read(tmp_path / "trace", utilisation="percent"), keep=tmp_path / "kept")
     assert again.spans.equals(result.spans)
 
 
 def test_spans_need_a_summary(tmp_path):
     made.alibaba(tmp_path, {(0, 0): made.pods({})})
     with pytest.raises(InputError, match="delay of each pod"):
-        fleet.execution(fleet.trace(tmp_path, utilisation="percent"))
+        fleet.Execution.of(fleet.Trace.read(tmp_path, utilisation="percent"))

@@ -21,14 +21,14 @@ def published(value, tolerance):
 
 def test_valid_windows_of_one_missing_hour(envelope):
     # 4,440 hours with day 5 hour 06 missing (Sec. 2.1 of [2]): windows of 1, 2, 4, 8, 24 h that do not touch it.
-    K = fleet.surface(envelope)
+    K = fleet.Surface.of(envelope)
     assert list(K.windows.values()) == [4439, 4437, 4433, 4425, 4393]
     # "only 44 overlapping empirical tail windows" at 99 % and four hours (Sec. 3.4).
     assert K.data["tail_windows"].sel(duration=4, reliability=0.99).item() == 44
 
 
 def test_k_surface_of_the_thirteen_clusters(envelope):
-    K = fleet.surface(envelope, portfolio="supported", method="linear")
+    K = fleet.Surface.of(envelope, portfolio="supported", method="linear")
     target = np.array(parameters()["eligible"]["K"])
     # The fit is exact but for the last rounding of the map; the printed 95 % column is 2.51, 2.42, 2.32, 2.16, 1.95 MW.
     np.testing.assert_allclose(K.K, target, rtol=1e-4)
@@ -36,7 +36,7 @@ def test_k_surface_of_the_thirteen_clusters(envelope):
     np.testing.assert_allclose(K.firmness.sel(reliability=0.95, duration=[1, 4, 24]).round(3), [0.710, 0.656, 0.551])
     assert K.data.attrs["mean"] == published(3.53, 1e-3)
     # Eq. 2 to the letter is an order statistic next to the interpolated quantile.
-    np.testing.assert_allclose(fleet.surface(envelope, portfolio="supported").K, K.K, rtol=5e-3)
+    np.testing.assert_allclose(fleet.Surface.of(envelope, portfolio="supported").K, K.K, rtol=5e-3)
 
 
 def test_table_1_boundaries(synthetic, envelope):
@@ -130,10 +130,10 @@ def test_mappings_and_anchors_of_section_3_5_and_table_5(synthetic):
         return float(envelope.relief().sum("cluster", skipna=False).mean() / envelope.workload.mean())
 
     statistics = synthetic.statistics
-    assert share(fleet.envelope(statistics, "conservative")) == published(0.1163, 0.025)
-    assert share(fleet.envelope(statistics, "liberal")) == published(0.1256, 0.02)
+    assert share(fleet.Envelope.of(statistics, "conservative")) == published(0.1163, 0.025)
+    assert share(fleet.Envelope.of(statistics, "liberal")) == published(0.1256, 0.02)
     for curves, printed in ((fleet.MEASURED_MID, (27.89, 0.1322)), (fleet.MEASURED_LOW, (25.18, 0.1038))):
-        anchored = fleet.envelope(statistics, model=fleet.PowerModel(curves=curves, idle_fraction=0.18))
+        anchored = fleet.Envelope.of(statistics, model=fleet.PowerModel(curves=curves, idle_fraction=0.18))
         assert float(anchored.workload.mean()) == published(printed[0], 0.01)
         assert share(anchored) == published(printed[1], 0.035)
 
@@ -144,7 +144,7 @@ def test_aggregation_of_section_3_2(synthetic):
         fleet.fluctuation_scaling(statistics, kind).exponent for kind in ("cluster, workload, priority", "cluster")
     ]
     np.testing.assert_allclose(exponents, [0.470, 0.662], atol=0.08)
-    medians = [level.median for level in fleet.synchrony(statistics).values()]
+    medians = [level.median for level in fleet.measure_synchrony(statistics).values()]
     np.testing.assert_allclose(medians, [0.984, 0.654, 1.758], rtol=0.06)
 
 
@@ -168,16 +168,16 @@ def test_standby_appears_on_day_109(synthetic):
 
 
 def test_every_seed_has_the_same_surface_and_another_history(synthetic, envelope):
-    other = fleet.envelope(fleet.synthetic(7).statistics)
+    other = fleet.Envelope.of(fleet.SyntheticFleet.generate(7).statistics)
     target = np.array(parameters()["eligible"]["K"])
-    np.testing.assert_allclose(fleet.surface(other, portfolio="supported", method="linear").K, target, rtol=0.015)
+    np.testing.assert_allclose(fleet.Surface.of(other, portfolio="supported", method="linear").K, target, rtol=0.015)
     assert not np.allclose(other.workload, envelope.workload, equal_nan=True, rtol=1e-3)
     with pytest.raises(InputError, match="seed"):
-        fleet.synthetic(-1)
+        fleet.SyntheticFleet.generate(-1)
 
 
 def test_the_same_seed_gives_the_same_bytes(synthetic):
-    again = fleet.synthetic()
+    again = fleet.SyntheticFleet.generate()
     assert again.statistics.cells.equals(synthetic.statistics.cells)
     assert again.statistics.capacity.equals(synthetic.statistics.capacity)
     assert again.execution.spans.equals(synthetic.execution.spans)
@@ -185,7 +185,7 @@ def test_the_same_seed_gives_the_same_bytes(synthetic):
 
 def test_the_written_trace_gives_its_cells_back(tmp_path, synthetic):
     folder = write_trace(tmp_path, hours=30)
-    read = fleet.statistics(fleet.trace(folder, utilisation="percent"), count_servers=False)
+    read = fleet.Statistics.of(fleet.Trace.read(folder, utilisation="percent"), count_servers=False)
     assert read.audit.rejected == {}
     keys = [pl.col(name).cast(pl.String) if name in ("cluster", "accelerator") else pl.col(name) for name in KEYS]
     theirs, ours = (

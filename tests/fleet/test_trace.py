@@ -15,7 +15,7 @@ from . import made
 
 
 def read(folder, **options):
-    return fleet.statistics(fleet.trace(folder, utilisation="percent"), **options)
+    return fleet.Statistics.of(fleet.Trace.read(folder, utilisation="percent"), **options)
 
 
 def hour_of(statistics, **keys):
@@ -113,7 +113,7 @@ def test_too_many_rejected_rows_are_refused_with_every_reason(tmp_path):
 def test_scale_must_be_declared_and_the_largest_value_is_named(tmp_path):
     made.alibaba(tmp_path, {(0, 0): made.pods({"avg_gpu_sm_util": 93.0})})
     with pytest.raises(InputError, match=re.escape("93.0")):
-        fleet.trace(tmp_path)
+        fleet.Trace.read(tmp_path)
 
 
 def test_137_percent_is_counted_and_clipped_only_by_option(tmp_path):
@@ -121,7 +121,7 @@ def test_137_percent_is_counted_and_clipped_only_by_option(tmp_path):
     made.alibaba(tmp_path, {(0, 0): made.pods(*rows, {"avg_gpu_sm_util": 137.0})}, servers=False)
     statistics = read(tmp_path)
     assert statistics.audit.rejected == {"utilisation out of range": 1}
-    clipped = fleet.statistics(fleet.trace(tmp_path, utilisation="percent", out_of_range="clip"))
+    clipped = fleet.Statistics.of(fleet.Trace.read(tmp_path, utilisation="percent", out_of_range="clip"))
     assert clipped.audit.rejected == {}
     assert clipped.audit.noted == {"utilisations clipped to their range": 1}
     assert clipped.cells["s75"].sum() == pytest.approx(2 * 0.25)
@@ -131,9 +131,9 @@ def test_a_partition_in_the_other_scale_is_named(tmp_path):
     percent, fraction = made.pods(*[{}] * 30), made.pods(*[{"avg_gpu_sm_util": 0.4}] * 30)
     made.alibaba(tmp_path, {(0, 23): percent, (1, 0): fraction}, servers=False)
     with pytest.warns(UnitWarning, match="day=1"):
-        fleet.statistics(fleet.trace(tmp_path, utilisation="percent"), count_servers=False)
+        fleet.Statistics.of(fleet.Trace.read(tmp_path, utilisation="percent"), count_servers=False)
     with pytest.raises(InputError, match="utilisation out of range"):
-        fleet.statistics(fleet.trace(tmp_path, utilisation="fraction"), count_servers=False)
+        fleet.Statistics.of(fleet.Trace.read(tmp_path, utilisation="fraction"), count_servers=False)
 
 
 # --------------------------------------------------------------------------------- row 24: eras
@@ -152,7 +152,7 @@ def test_more_used_than_requested_is_counted_and_clipped_only_by_option(tmp_path
     kept = read(tmp_path)
     assert kept.audit.noted == {"rows with more GPU-hours than requested": 1}
     assert kept.cells["gpu_hours"].sum() == 3.0
-    clipped = fleet.statistics(fleet.trace(tmp_path, utilisation="percent", overuse="clip"))
+    clipped = fleet.Statistics.of(fleet.Trace.read(tmp_path, utilisation="percent", overuse="clip"))
     assert clipped.cells["gpu_hours"].sum() == 2.0
 
 
@@ -163,7 +163,7 @@ def test_more_used_than_the_server_holds_is_counted_by_server_and_by_cluster(tmp
         "server hours with more GPU-hours than accelerators": 1,
         "cluster hours with more GPU-hours than the servers hold": 1,
     }
-    envelope = fleet.envelope(read(tmp_path))
+    envelope = fleet.Envelope.of(read(tmp_path))
     assert envelope.data["unallocated"].item() == 0.0
 
 
@@ -174,10 +174,10 @@ def test_a_long_gap_stays_a_gap_and_a_spike_stays_a_spike(tmp_path):
     hours |= {(3, h): made.pods({}) for h in range(6)}
     made.alibaba(tmp_path, hours, servers=False)
     with pytest.warns(fleet.CoverageWarning, match="12 of 78 h, longest hole 66 h"):
-        envelope = fleet.envelope(read(tmp_path))
+        envelope = fleet.Envelope.of(read(tmp_path))
     assert envelope.valid.sum() == 12
     assert envelope.data.sizes["hour"] == 78
-    K = fleet.surface(envelope, (1, 4, 24), (0.5, 1.0))
+    K = fleet.Surface.of(envelope, (1, 4, 24), (0.5, 1.0))
     assert K.windows == {1: 12, 4: 6, 24: 0}
     # The spike cannot lift what four consecutive hours hold.
     assert len(set(K.K.sel(duration=4).to_numpy().tolist())) == 1
@@ -186,9 +186,9 @@ def test_a_long_gap_stays_a_gap_and_a_spike_stays_a_spike(tmp_path):
 # --------------------------------------------------------------------------------- row 29: empty inputs
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match="asi_opensource_pod_hourly"):
-        fleet.trace(tmp_path, utilisation="percent")
+        fleet.Trace.read(tmp_path, utilisation="percent")
     with pytest.raises(InputError, match="existing folder"):
-        fleet.trace(tmp_path / "nowhere", utilisation="percent")
+        fleet.Trace.read(tmp_path / "nowhere", utilisation="percent")
 
 
 def test_a_table_without_rows_is_refused(tmp_path):
@@ -199,7 +199,7 @@ def test_a_table_without_rows_is_refused(tmp_path):
 
 def test_one_hour_gives_zero_day_long_windows(tmp_path):
     made.alibaba(tmp_path, {(0, 0): made.pods({})})
-    K = fleet.surface(fleet.envelope(read(tmp_path)))
+    K = fleet.Surface.of(fleet.Envelope.of(read(tmp_path)))
     assert K.windows == {1: 1, 2: 0, 4: 0, 8: 0, 24: 0}
     assert "0 windows" in repr(K)
 
@@ -209,26 +209,26 @@ def test_a_partition_twice_is_refused(tmp_path):
     made.alibaba(tmp_path, {(1, 0): made.pods({})}, servers=False)
     made.write(made.pods({}), tmp_path / "asi_opensource_pod_hourly" / "day=01" / "hour=0" / "part-000.parquet")
     with pytest.raises(InputError, match="one folder for each hour"):
-        fleet.trace(tmp_path, utilisation="percent")
+        fleet.Trace.read(tmp_path, utilisation="percent")
 
 
 def test_the_same_file_in_two_formats_or_two_copies_is_refused(tmp_path):
     made.alibaba(tmp_path, {(1, 0): made.pods({})}, servers=False)
     made.alibaba(tmp_path, {(1, 0): made.pods({})}, "csv", servers=False)
     with pytest.raises(InputError, match="one of the two"):
-        fleet.trace(tmp_path, utilisation="percent")
+        fleet.Trace.read(tmp_path, utilisation="percent")
     generic = tmp_path / "generic"
     for name in ("pods-a.csv", "pods-b.csv"):
         made.write(generic_rows(), generic / name)
     with pytest.raises(InputError, match="already in"):
-        fleet.trace(generic, "generic", utilisation="fraction")
+        fleet.Trace.read(generic, "generic", utilisation="fraction")
 
 
 @pytest.mark.parametrize("place", ["day=x/hour=01", "day=1/hour=24", "day=1", "day=99999999/hour=0"])
 def test_unreadable_partition_names_are_refused(tmp_path, place):
     made.write(made.pods({}), tmp_path / "asi_opensource_pod_hourly" / place / "part-000.parquet")
     with pytest.raises(InputError):
-        fleet.trace(tmp_path, utilisation="percent")
+        fleet.Trace.read(tmp_path, utilisation="percent")
 
 
 def test_missing_columns_of_several_files_are_reported_together(tmp_path):
@@ -277,7 +277,7 @@ def test_a_second_run_takes_up_what_is_complete_and_redoes_the_rest(tmp_path):
 def test_results_of_other_files_or_options_are_not_taken_up(tmp_path):
     folder, keep = made.alibaba(tmp_path / "trace", {(0, 0): made.pods({"used_gpu_hours": 3.0})}), tmp_path / "kept"
     assert read(folder, keep=keep).cells["gpu_hours"].sum() == 3.0
-    clipped = fleet.statistics(fleet.trace(folder, utilisation="percent", overuse="clip"), keep=keep)
+    clipped = fleet.Statistics.of(fleet.Trace.read(folder, utilisation="percent", overuse="clip"), keep=keep)
     assert clipped.cells["gpu_hours"].sum() == 2.0
     path = folder / "asi_opensource_pod_hourly" / "day=0" / "hour=00" / "part-000.parquet"
     made.pods({}, {}).write_parquet(path)
@@ -287,12 +287,12 @@ def test_results_of_other_files_or_options_are_not_taken_up(tmp_path):
 
 def test_statistics_round_trip(tmp_path, synthetic):
     synthetic.statistics.save(tmp_path)
-    again = fleet.load_statistics(tmp_path)
+    again = fleet.Statistics.read(tmp_path)
     assert again.cells.equals(synthetic.statistics.cells)
     assert again.audit == synthetic.statistics.audit
     assert again.synthetic
     with pytest.raises(InputError, match="nowhere"):
-        fleet.load_statistics(tmp_path / "nowhere")
+        fleet.Statistics.read(tmp_path / "nowhere")
 
 
 # --------------------------------------------------------------------------------- other layouts
@@ -312,10 +312,10 @@ def generic_rows() -> pl.DataFrame:
 
 def test_a_generic_table_needs_only_its_required_columns(tmp_path):
     made.write(generic_rows(), tmp_path / "pods.csv")
-    statistics = fleet.statistics(fleet.trace(tmp_path, "generic", utilisation="fraction"))
+    statistics = fleet.Statistics.of(fleet.Trace.read(tmp_path, "generic", utilisation="fraction"))
     assert statistics.cells.height == 3
     assert statistics.capacity.is_empty()
-    envelope = fleet.envelope(statistics)
+    envelope = fleet.Envelope.of(statistics)
     # 4 GPUs of 400 W, idle 0.2; training at 0.5 draws 0.75 of the span: 4·400·0.8·0.75 W.
     assert envelope.relief("a").to_numpy().ravel()[0] == pytest.approx(4 * 400 * 0.8 * 0.75 / 1e6)
 
@@ -323,7 +323,7 @@ def test_a_generic_table_needs_only_its_required_columns(tmp_path):
 def test_a_generic_hour_must_be_whole(tmp_path):
     made.write(generic_rows().with_columns(hour=pl.Series([0.5, 0.0, 1.0])), tmp_path / "pods.csv")
     with pytest.raises(InputError, match="hour is not a whole number"):
-        fleet.statistics(fleet.trace(tmp_path, "generic", utilisation="fraction"))
+        fleet.Statistics.of(fleet.Trace.read(tmp_path, "generic", utilisation="fraction"))
 
 
 def spot(folder):
@@ -349,7 +349,7 @@ def spot(folder):
 
 
 def test_spot_jobs_become_exact_hourly_gpu_hours(tmp_path):
-    statistics = fleet.statistics(fleet.trace(spot(tmp_path), "spot-2026"))
+    statistics = fleet.Statistics.of(fleet.Trace.read(spot(tmp_path), "spot-2026"))
     table = statistics.cells.select(pl.col("accelerator").cast(pl.String), "priority", "hour", "gpu_hours").sort(
         "accelerator", "priority", "hour"
     )
@@ -366,7 +366,7 @@ def test_overlapping_lists_of_a_release_are_refused(tmp_path):
     spot(tmp_path)
     made.write(pl.read_csv(tmp_path / "job_info_df.csv").head(2), tmp_path / "job_info_small.csv")
     with pytest.raises(InputError, match="folder of its own"):
-        fleet.trace(tmp_path, "spot-2026")
+        fleet.Trace.read(tmp_path, "spot-2026")
 
 
 def test_folders_above_the_trace_are_not_read_as_partitions(tmp_path):
@@ -376,7 +376,7 @@ def test_folders_above_the_trace_are_not_read_as_partitions(tmp_path):
 
 def test_a_trace_of_spans_takes_no_scale(tmp_path):
     with pytest.raises(InputError, match="has none"):
-        fleet.trace(spot(tmp_path), "spot-2026", utilisation="percent")
+        fleet.Trace.read(spot(tmp_path), "spot-2026", utilisation="percent")
 
 
 def test_spans_without_sense_are_rejected_by_reason(tmp_path):
@@ -389,13 +389,13 @@ def test_spans_without_sense_are_rejected_by_reason(tmp_path):
     )
     made.write(bad, tmp_path / "job_info_df.csv")
     with pytest.raises(InputError) as error:
-        fleet.statistics(fleet.trace(tmp_path, "spot-2026"))
+        fleet.Statistics.of(fleet.Trace.read(tmp_path, "spot-2026"))
     assert "ends before it starts" in str(error.value)
     assert "unknown workload" in str(error.value)
 
 
 def test_openb_shows_only_the_hours_it_covers(shared_data):
-    statistics = fleet.statistics(fleet.trace(shared_data / "gpu_traces", "openb-2023"))
+    statistics = fleet.Statistics.of(fleet.Trace.read(shared_data / "gpu_traces", "openb-2023"))
     # Deletion times run from 9,964,972 s to 12,902,960 s: complete hours 2769 … 3583.
     assert (statistics.hours[0], statistics.hours[-1]) == (2769, 3583)
     # 897 pending pods never ran, 1,088 hold no GPU; 36 are both (crosstab of the file).
@@ -416,10 +416,10 @@ def test_openb_shows_only_the_hours_it_covers(shared_data):
 
 def test_unknown_layouts_and_options_are_refused(tmp_path):
     with pytest.raises(InputError, match="alibaba-2026"):
-        fleet.trace(tmp_path, "philly")
+        fleet.Trace.read(tmp_path, "philly")
     made.alibaba(tmp_path, {(0, 0): made.pods({})})
     with pytest.raises(InputError, match="out_of_range"):
-        fleet.trace(tmp_path, utilisation="percent", out_of_range="guess")
+        fleet.Trace.read(tmp_path, utilisation="percent", out_of_range="guess")
 
 
 def test_an_ordinary_trace_gives_no_warning(tmp_path):

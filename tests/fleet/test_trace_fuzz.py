@@ -119,10 +119,10 @@ def test_a_thousand_damaged_traces_give_results_or_our_errors(tmp_path):
             # Warnings are a legal answer here; anything that is not ours must not come out.
             warnings.simplefilter("ignore", UserWarning)
             try:
-                trace = fleet.trace(folder, str(kind), utilisation=scale)
-                statistics = fleet.statistics(trace, max_rejected=float(rng.choice([0.0, 0.5, 1.0])))
-                envelope = fleet.envelope(statistics, model=fleet.PowerModel(other_rating=300.0))
-                fleet.surface(envelope)
+                trace = fleet.Trace.read(folder, str(kind), utilisation=scale)
+                statistics = fleet.Statistics.of(trace, max_rejected=float(rng.choice([0.0, 0.5, 1.0])))
+                envelope = fleet.Envelope.of(statistics, model=fleet.PowerModel(other_rating=300.0))
+                fleet.Surface.of(envelope)
             except AIDCError:
                 outcomes["refused"] += 1
             else:

@@ -97,7 +97,7 @@ def test_power_draws_are_paired_with_blocks(synthetic, envelope):
     names = envelope.clusters
     drawn = blocks(4440, 168, 3, 2)
     for row, model in enumerate(models):
-        own = fleet.envelope(synthetic.statistics, model=model).relief(names).sum("cluster", skipna=False).to_numpy()
+        own = fleet.Envelope.of(synthetic.statistics, model=model).relief(names).sum("cluster", skipna=False).to_numpy()
         alone = resampled(own, Blocks(drawn.starts[[row]], 168, 4440), (1, 4), (0.95,))
         got = result.data["K"].sel(representation="observed").isel(replicate=row)
         np.testing.assert_allclose(got, alone[0], rtol=1e-11)

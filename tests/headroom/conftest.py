@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="session")
 def envelope() -> fleet.Envelope:
-    return fleet.envelope(fleet.synthetic().statistics)
+    return fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import pypsa
 import pytest
 
 from pypsa_aidc.errors import InputError, NotSolvedError, StaleError, UnitWarning, UnsupportedError
-from pypsa_aidc.fleet import Contract, surface
-from pypsa_aidc.headroom import BusHeadroom, headroom, load_headroom
+from pypsa_aidc.fleet import Contract, Surface
+from pypsa_aidc.headroom import BusHeadroom, bus_headroom
 from pypsa_aidc.headroom.bus.response import Response, largest_site
 from tests.headroom.grids import random_grid, triangle
 
@@ -22,10 +22,10 @@ def test_redispatch_by_hand() -> None:
     Site at C: the 50 MW serve the load of 30 and 20 of the site; the rest comes from A: 20 + 110/(2/3) = 185.
     """
     n = triangle()
-    assert headroom(n, redispatch=True).headroom.to_list() == pytest.approx([970.0, 135.0, 135.0])
+    assert bus_headroom(n, redispatch=True).headroom.to_list() == pytest.approx([970.0, 135.0, 135.0])
     n.add("Generator", "H", bus="C", p_nom=50.0, p_set=0.0)
-    fixed = headroom(n, ["C"], slack={"A": 1.0}).headroom["C"]
-    frame = headroom(n, ["C"], redispatch=True).to_frame()
+    fixed = bus_headroom(n, ["C"], slack={"A": 1.0}).headroom["C"]
+    frame = bus_headroom(n, ["C"], redispatch=True).to_frame()
     assert fixed == pytest.approx(135.0)
     assert frame.loc["C", "headroom"] == pytest.approx(185.0)
     assert frame.loc["C", "element"] == "Line AC"
@@ -34,7 +34,7 @@ def test_redispatch_by_hand() -> None:
 
 def test_redispatch_with_outages_by_hand() -> None:
     """As in the fixed dispatch: all supply is at A. See `test_three_buses_with_outages_by_hand`."""
-    frame = headroom(triangle(), ["B", "C"], redispatch=True, contingencies="all").to_frame()
+    frame = bus_headroom(triangle(), ["B", "C"], redispatch=True, contingencies="all").to_frame()
     assert frame["headroom"].to_list() == pytest.approx([70.0, 60.0])
     assert frame["element"].to_list() == ["Line AB", "Line BC"]
     assert frame["outage"].to_list() == ["Line AC", "Line AC"]
@@ -48,14 +48,14 @@ WINDOWS = {1: 0.2, 2: 0.15, 4: 0.1}
 def test_contract_lies_between_firm_and_tier(seed: int, outages: str | None) -> None:
     """κ_h ≤ 0.2: firm ≤ contract ≤ tier of 20 % = firm/0.8, and full curtailment is without limit."""
     n = random_grid(seed, rating=2.0)
-    firm = headroom(n, contingencies=outages).headroom
-    contract = headroom(n, contingencies=outages, contract=WINDOWS).headroom
-    tier = headroom(n, contingencies=outages, relief=0.2).headroom
+    firm = bus_headroom(n, contingencies=outages).headroom
+    contract = bus_headroom(n, contingencies=outages, contract=WINDOWS).headroom
+    tier = bus_headroom(n, contingencies=outages, relief=0.2).headroom
     assert (contract >= firm * (1 - 1e-9)).all()
     assert (contract > firm + 1e-3).any()
     assert (contract <= tier * (1 + 1e-9)).all()
     assert tier.to_numpy() == pytest.approx(firm.to_numpy() / 0.8)
-    assert (headroom(n, contingencies=outages, relief=1.0).to_frame()["status"] == "unlimited").all()
+    assert (bus_headroom(n, contingencies=outages, relief=1.0).to_frame()["status"] == "unlimited").all()
 
 
 def with_redispatch(n: pypsa.Network, bus: str, outages: list[tuple[str, str]]) -> float:
@@ -86,7 +86,7 @@ def stored_energy() -> pypsa.Network:
 def test_redispatch_equals_the_optimisation_of_pypsa(stored_energy: pypsa.Network) -> None:
     outages = [("Line", "0-1"), ("Line", "1-2"), ("Transformer", "pst")]
     for chosen in ([], outages):
-        found = headroom(stored_energy, ["b2"], redispatch=True, contingencies=chosen or None).headroom
+        found = bus_headroom(stored_energy, ["b2"], redispatch=True, contingencies=chosen or None).headroom
         assert found["b2"] == pytest.approx(with_redispatch(stored_energy, "b2", chosen), rel=1e-5)
 
 
@@ -94,12 +94,12 @@ def test_redispatch_is_worth_something_and_outages_cost_something(stored_energy:
     """Fixed ≤ redispatch, N-1 ≤ N-0, firm ≤ contract ≤ tier of 20 %, which is at least firm/0.8; full is unlimited."""
     buses = ["b2", "b5", "b6"]
     secure = {"redispatch": True, "contingencies": "all"}
-    fixed = headroom(stored_energy, buses, contingencies="all").headroom
-    free = headroom(stored_energy, buses, redispatch=True).headroom
-    firm = headroom(stored_energy, buses, **secure).headroom
-    contract = headroom(stored_energy, buses, contract=WINDOWS, **secure).headroom
-    tier = headroom(stored_energy, buses, relief=0.2, **secure).headroom
-    full = headroom(stored_energy, buses, relief=1.0, **secure)
+    fixed = bus_headroom(stored_energy, buses, contingencies="all").headroom
+    free = bus_headroom(stored_energy, buses, redispatch=True).headroom
+    firm = bus_headroom(stored_energy, buses, **secure).headroom
+    contract = bus_headroom(stored_energy, buses, contract=WINDOWS, **secure).headroom
+    tier = bus_headroom(stored_energy, buses, relief=0.2, **secure).headroom
+    full = bus_headroom(stored_energy, buses, relief=1.0, **secure)
     for lower, higher in ((fixed, firm), (firm, free), (firm, contract), (contract, tier)):
         assert (lower <= higher * (1 + 1e-6)).all()
         assert (lower < higher - 1e-3).any()
@@ -137,17 +137,17 @@ def test_windows_by_linear_programme() -> None:
 def test_surface_and_contract_become_windows() -> None:
     """K of a fleet of 10 MW peak over 10 is its depth; a contract of 4 h every 8.49 h has the energy of 4 h in 9 h."""
     n = random_grid(1, hours=12, rating=3.0)
-    K = surface(np.r_[np.full(90, 2.0), np.full(10, 1.0)], durations=[1, 4], reliabilities=[0.8])
-    result = headroom(n, ["b6"], contract=K, peak=10.0, reliability=0.8)
+    K = Surface.of(np.r_[np.full(90, 2.0), np.full(10, 1.0)], durations=[1, 4], reliabilities=[0.8])
+    result = bus_headroom(n, ["b6"], contract=K, peak=10.0, reliability=0.8)
     assert result.data.attrs["response"] == "windows of 1 h at 0.2, 4 h at 0.2"
     terms = Contract(power=2.3199, duration=4, reliability=0.95, noneligible=23.264)
-    words = headroom(n, ["b6"], contract=terms, peak=10.0).data.attrs["response"]
+    words = bus_headroom(n, ["b6"], contract=terms, peak=10.0).data.attrs["response"]
     assert words == f"windows of 1 h at {0.23199:.4g}, 9 h at {0.23199 * 4 / 9:.4g}"
 
 
 def test_radial_bus_and_outage_that_splits() -> None:
     n = random_grid(0, rating=3.0)
-    result = headroom(n, contingencies="all")
+    result = bus_headroom(n, contingencies="all")
     assert result.data.attrs["splitting"] == "Line 5-6"
     assert "1 outages split" in repr(result)
     assert result.to_frame()["cut_off_by"].to_dict() == dict.fromkeys(n.buses.index, "") | {"b6": "Line 5-6"}
@@ -157,21 +157,21 @@ def test_overloaded_base_case_is_named() -> None:
     """AB carries 10 MW and may carry 4: 6 too much. In the programme all supply is at A, so the same."""
     n = triangle(AB=4.0)
     for again in (False, True):
-        frame = headroom(n, redispatch=again).to_frame()
+        frame = bus_headroom(n, redispatch=again).to_frame()
         assert (frame["status"] == "overloaded base case").all()
         assert (frame["headroom"] == 0).all()
-    frame = headroom(n).to_frame()
+    frame = bus_headroom(n).to_frame()
     assert (frame["element"] == "Line AB").all()
     assert frame["excess"].to_list() == pytest.approx([6.0] * 3)
     # A site at A touches no line: it worsens nothing.
-    assert headroom(n, overloads="worsened").headroom.to_list() == pytest.approx([970.0, 0.0, 0.0])
+    assert bus_headroom(n, overloads="worsened").headroom.to_list() == pytest.approx([970.0, 0.0, 0.0])
 
 
 def test_buses_without_lines_and_islands() -> None:
     n = triangle()
     n.add("Bus", ["own", "empty"], v_nom=230.0)
     n.add("Generator", "local", bus="own", p_nom=40.0, p_set=0.0)
-    frame = headroom(n).to_frame()
+    frame = bus_headroom(n).to_frame()
     assert frame.loc["own", "headroom"] == pytest.approx(40.0)
     assert frame.loc["own", "element"].startswith("generation of sub-network")
     assert frame.loc["empty", ["headroom", "status"]].to_list() == [0.0, "no supply"]
@@ -179,11 +179,11 @@ def test_buses_without_lines_and_islands() -> None:
 
 def test_line_ratings_of_zero_and_infinity_and_inactive_lines() -> None:
     n = triangle(AB=np.inf, BC=np.inf)
-    assert headroom(n, ["B"]).to_frame().loc["B", "element"] == "Line AC"
+    assert bus_headroom(n, ["B"]).to_frame().loc["B", "element"] == "Line AC"
     n.lines.loc["AC", "active"] = False
-    assert headroom(n, ["B"]).to_frame().loc["B", "element"].startswith("generation")
+    assert bus_headroom(n, ["B"]).to_frame().loc["B", "element"].startswith("generation")
     n = triangle(load=0.0, BC=0.0)
-    assert headroom(n, ["C"]).to_frame().loc["C", ["headroom", "element"]].to_list() == [0.0, "Line BC"]
+    assert bus_headroom(n, ["C"]).to_frame().loc["C", ["headroom", "element"]].to_list() == [0.0, "Line BC"]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -191,17 +191,17 @@ def test_zero_impedance_is_refused_by_name(again: bool) -> None:
     n = triangle()
     n.lines.loc["AB", "x"] = 0.0
     with pytest.raises(InputError, match="Line 'AB'"):
-        headroom(n, redispatch=again)
+        bus_headroom(n, redispatch=again)
 
 
 def test_network_without_dispatch_is_refused() -> None:
     n = triangle()
     n.generators["p_set"] = np.nan
     with pytest.raises(NotSolvedError, match="needs base flows"):
-        headroom(n)
+        bus_headroom(n)
     n.generators["p_set"] = 20.0
     with pytest.raises(InputError, match="-10 MW"):
-        headroom(n)
+        bus_headroom(n)
 
 
 def test_stale_solution_is_refused() -> None:
@@ -209,48 +209,48 @@ def test_stale_solution_is_refused() -> None:
     n.lpf()
     n.lines.loc["AB", "x"] = 30.0
     with pytest.raises(StaleError, match="reactances"):
-        headroom(n)
+        bus_headroom(n)
     n.lines.loc["AB", "x"] = 10.0
     n.loads["p_set"] = 50.0
     with pytest.raises(StaleError, match="bus 'C'"):
-        headroom(n)
+        bus_headroom(n)
 
 
 def test_unit_commitment_is_refused() -> None:
     n = triangle()
     n.generators["committable"] = True
     with pytest.raises(UnsupportedError, match="unit commitment"):
-        headroom(n)
+        bus_headroom(n)
 
 
 def test_units_that_look_wrong_are_warned_about() -> None:
     """Row 30: a profile in MW; a load in kW on lines in MW: AC carries 20,000 MW on 110."""
     with pytest.warns(UnitWarning, match="375 MW per MW"):
-        headroom(triangle(), ["B"], load=375.0)
+        bus_headroom(triangle(), ["B"], load=375.0)
     n = triangle(load=30e3)
     n.generators["p_nom"] = 1e6
     with pytest.warns(UnitWarning, match="182 times its rating of 110 MW"):
-        assert (headroom(n).headroom == 0).all()
+        assert (bus_headroom(n).headroom == 0).all()
 
 
 def test_all_faults_of_arguments_at_once() -> None:
     with pytest.raises(InputError) as caught:
-        headroom(triangle(), ["X"], emergency=0.5, slack="all", cutoff=2.0)
+        bus_headroom(triangle(), ["X"], emergency=0.5, slack="all", cutoff=2.0)
     assert {fault.where for fault in caught.value.faults} == {"buses", "emergency", "slack", "cutoff"}
     with pytest.raises(InputError, match="slack.*no meaning"):
-        headroom(triangle(), redispatch=True, slack="load")
+        bus_headroom(triangle(), redispatch=True, slack="load")
     with pytest.raises(InputError, match="'XY'"):
-        headroom(triangle(), contingencies=["XY"])
+        bus_headroom(triangle(), contingencies=["XY"])
     with pytest.raises(InputError, match="no value for 1 of 1"):
-        headroom(triangle(), load=pd.Series([1.0], ["later"]))
+        bus_headroom(triangle(), load=pd.Series([1.0], ["later"]))
     with pytest.raises(InputError, match="peak"):
-        headroom(triangle(), contract=surface([1.0, 1.0], [1], [0.9]))
+        bus_headroom(triangle(), contract=Surface.of([1.0, 1.0], [1], [0.9]))
 
 
 def test_result_files_and_map(tmp_path: Path) -> None:
-    result = headroom(triangle(), contingencies="all")
+    result = bus_headroom(triangle(), contingencies="all")
     result.to_netcdf(tmp_path / "headroom.nc")
-    again = load_headroom(tmp_path / "headroom.nc")
+    again = BusHeadroom.read(tmp_path / "headroom.nc")
     pd.testing.assert_frame_equal(again.to_frame(), result.to_frame(), check_dtype=False, check_index_type=False)
     result.to_csv(tmp_path / "headroom.csv")
     assert pd.read_csv(tmp_path / "headroom.csv", index_col="bus")["headroom"].to_dict() == result.headroom.to_dict()
@@ -259,17 +259,17 @@ def test_result_files_and_map(tmp_path: Path) -> None:
     assert "3 buses: 3 limited" in repr(result)
     (tmp_path / "other.nc").write_text("nothing")
     with pytest.raises(InputError, match="netCDF"):
-        load_headroom(tmp_path / "other.nc")
+        BusHeadroom.read(tmp_path / "other.nc")
 
 
 def test_network_is_left_as_it_is() -> None:
     n = triangle()
     before = n.copy()
-    assert isinstance(headroom(n, redispatch=True, contingencies="all"), BusHeadroom)
-    headroom(n)
+    assert isinstance(bus_headroom(n, redispatch=True, contingencies="all"), BusHeadroom)
+    bus_headroom(n)
     for component in ("Generator", "Line", "Bus", "Load"):
         pd.testing.assert_frame_equal(n.c[component].static, before.c[component].static)
     n.generators[["p_set", "marginal_cost"]] = [np.nan, 10.0]
     n.optimize(log_to_console=False, progress=False)
-    assert headroom(n, ["C"]).headroom["C"] == pytest.approx(135.0)
+    assert bus_headroom(n, ["C"]).headroom["C"] == pytest.approx(135.0)
     assert n.model.solver_model is not None

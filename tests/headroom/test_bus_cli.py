@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from pypsa_aidc import fleet
 from pypsa_aidc.cli.headroom import headroom_verb
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.headroom import headroom, load_headroom
+from pypsa_aidc.headroom import BusHeadroom, bus_headroom
 from tests.headroom.grids import triangle
 
 app = typer.Typer()
@@ -49,9 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [range(400), ["c1", "c2"], ["eligible", "floor"]], names=["hour", "cluster", "layer"]
     )
     power = np.random.default_rng(0).gamma(4.0, 1.0, len(index))
-    envelope = fleet.envelope_from_frame(index.to_frame(index=False).assign(power=power), source="two clusters")
+    envelope = fleet.Envelope.from_frame(index.to_frame(index=False).assign(power=power), source="two clusters")
     envelope.save(folder / "envelope.nc")
-    fleet.surface(envelope, durations=(1, 2, 4, 8)).save(folder / "surface.nc")
+    fleet.Surface.of(envelope, durations=(1, 2, 4, 8)).save(folder / "surface.nc")
     return folder
 
 
@@ -67,37 +67,39 @@ def by_bus(answer: dict[str, Any]) -> dict[str, float]:
 
 
 def test_a_contract_from_an_envelope(folder: Path, tmp_path: Path) -> None:
-    n, envelope = pypsa.Network(folder / "n.nc"), fleet.load_envelope(folder / "envelope.nc")
+    n, envelope = pypsa.Network(folder / "n.nc"), fleet.Envelope.read(folder / "envelope.nc")
     options = ("--envelope", folder / "envelope.nc", "--duration", 2, "--reliability", 0.9, "--q", 0.5)
     answer = asked(folder, tmp_path, *options)
-    terms = fleet.contract(envelope, 2, 0.9, q=0.5)
-    own = headroom(n, contract=terms, peak=float(envelope.facility.max()))
-    firm = headroom(n).headroom
+    terms = fleet.Contract.of(envelope, 2, 0.9, q=0.5)
+    own = bus_headroom(n, contract=terms, peak=float(envelope.facility.max()))
+    firm = bus_headroom(n).headroom
     assert by_bus(answer) == pytest.approx(own.headroom.to_dict())
     assert (own.headroom > firm).all()
     assert answer["response"].startswith("windows of 1 h at")
     assert answer["tables"]["terms"][0]["value"] == pytest.approx(terms.offer)
     larger = asked(folder, tmp_path, *options, "--peak", 1000)
-    assert by_bus(larger) == pytest.approx(headroom(n, contract=terms, peak=1000.0).headroom.to_dict())
+    assert by_bus(larger) == pytest.approx(bus_headroom(n, contract=terms, peak=1000.0).headroom.to_dict())
     assert by_bus(larger)["B"] < by_bus(answer)["B"]
 
 
 def test_relief_by_duration_from_a_surface(folder: Path, tmp_path: Path) -> None:
-    n, surface = pypsa.Network(folder / "n.nc"), fleet.load_surface(folder / "surface.nc")
+    n, surface = pypsa.Network(folder / "n.nc"), fleet.Surface.read(folder / "surface.nc")
     answer = asked(folder, tmp_path, "--surface", folder / "surface.nc", "--peak", 40, "--reliability", 0.9)
-    own = headroom(n, contract=surface, peak=40.0, reliability=0.9)
+    own = bus_headroom(n, contract=surface, peak=40.0, reliability=0.9)
     assert by_bus(answer) == pytest.approx(own.headroom.to_dict())
     other = asked(folder, tmp_path, "--surface", folder / "surface.nc", "--peak", 40)
-    assert by_bus(other) == pytest.approx(headroom(n, contract=surface, peak=40.0, reliability=0.95).headroom.to_dict())
+    assert by_bus(other) == pytest.approx(
+        bus_headroom(n, contract=surface, peak=40.0, reliability=0.95).headroom.to_dict()
+    )
     assert by_bus(other)["B"] < by_bus(answer)["B"]
 
 
 def test_what_is_made_of_the_synthetic_fleet_says_so(folder: Path, tmp_path: Path) -> None:
-    surface = fleet.load_surface(folder / "surface.nc")
+    surface = fleet.Surface.read(folder / "surface.nc")
     fleet.Surface(surface.data.assign_attrs(synthetic=1)).save(tmp_path / "made_up.nc")
     answer = asked(folder, tmp_path, "--surface", tmp_path / "made_up.nc", "--peak", 40)
     assert "the relief is that of a synthetic fleet" in answer["notes"]
-    kept = load_headroom(tmp_path / "headroom.nc")
+    kept = BusHeadroom.read(tmp_path / "headroom.nc")
     assert kept.data.attrs["synthetic"] == 1
     assert "synthetic" in kept.plot().get_title()
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pypsa
 import pytest
 
-from pypsa_aidc.headroom import headroom
+from pypsa_aidc.headroom import bus_headroom
 from pypsa_aidc.headroom.bus.base_case import base_case
 from pypsa_aidc.headroom.bus.factors import base_flows, islands
 from tests.headroom.grids import random_grid, rts_gmlc, solved, spare_weights, triangle, without_redispatch
@@ -29,7 +29,7 @@ def test_three_buses_by_hand() -> None:
     is worth 3/2. Site at B: AB (100 − 10)/(2/3) = 135, AC (110 − 20)/(1/3) = 270, BC, whose flow it turns round,
     (90 + 10)/(1/3) = 300: 135, by AB. Site at A: what the generator has left, 1000 − 30.
     """
-    frame = headroom(triangle()).to_frame()
+    frame = bus_headroom(triangle()).to_frame()
     assert frame["headroom"].to_list() == pytest.approx([970.0, 135.0, 135.0])
     assert frame["element"].to_list() == ["generation of sub-network 0", "Line AB", "Line AC"]
     assert frame["shadow_value"].to_list() == pytest.approx([1.0, 1.5, 1.5])
@@ -43,7 +43,7 @@ def test_three_buses_with_outages_by_hand() -> None:
     same. Site at B: without AC, AB carries 30 + L ≤ 100, so 70, by AB; without AB, AC 30 + L ≤ 110, so 80, and CB
     L ≤ 90; without BC, AB L ≤ 100 and AC 30 ≤ 110.
     """
-    frame = headroom(triangle(), ["B", "C"], contingencies="all").to_frame()
+    frame = bus_headroom(triangle(), ["B", "C"], contingencies="all").to_frame()
     assert frame["headroom"].to_list() == pytest.approx([70.0, 60.0])
     assert frame["element"].to_list() == ["Line AB", "Line BC"]
     assert frame["outage"].to_list() == ["Line AC", "Line AC"]
@@ -53,10 +53,10 @@ def test_three_buses_with_outages_by_hand() -> None:
 def test_emergency_ratings_apply_to_outages_only() -> None:
     """Without AC, A-B-C may carry 1.2 · 90 = 108 = 30 + L; in normal operation AC still allows 135: 78."""
     n = triangle()
-    frame = headroom(n, ["C"], contingencies="all", emergency=1.2).to_frame()
+    frame = bus_headroom(n, ["C"], contingencies="all", emergency=1.2).to_frame()
     assert frame["headroom"].to_list() == pytest.approx([78.0])
     assert frame["shadow_value"].to_list() == pytest.approx([1.2])
-    assert headroom(n, ["C"], contingencies="all", emergency=9.0).headroom["C"] == pytest.approx(135.0)
+    assert bus_headroom(n, ["C"], contingencies="all", emergency=9.0).headroom["C"] == pytest.approx(135.0)
 
 
 def test_slack_distribution_by_hand() -> None:
@@ -65,10 +65,10 @@ def test_slack_distribution_by_hand() -> None:
     BC carries 1/3 · ½ + 2/3 · ½ = ½ as well: (90 − 10)/½ = 160, and limits.
     """
     n = triangle()
-    assert headroom(n, ["C"], slack={"A": 2.0, "B": 2.0}).headroom["C"] == pytest.approx(160.0)
-    assert headroom(n, ["C"], slack="capacity").headroom["C"] == pytest.approx(135.0)
+    assert bus_headroom(n, ["C"], slack={"A": 2.0, "B": 2.0}).headroom["C"] == pytest.approx(160.0)
+    assert bus_headroom(n, ["C"], slack="capacity").headroom["C"] == pytest.approx(135.0)
     # All load is at C: a site there is supplied by less load there, and touches no line.
-    assert headroom(n, ["C"], slack="load").to_frame().loc["C", "status"] == "unlimited"
+    assert bus_headroom(n, ["C"], slack="load").to_frame().loc["C", "status"] == "unlimited"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -76,7 +76,7 @@ def test_equals_a_linear_programme_in_angles(seed: int) -> None:
     n = flowing(random_grid(seed))
     load = pd.Series(np.random.default_rng(seed).uniform(0.5, 1.0, len(n.snapshots)), n.snapshots)
     weights, spare = spare_weights(n)
-    found = headroom(n, load=load, cutoff=0.0).headroom
+    found = bus_headroom(n, load=load, cutoff=0.0).headroom
     expected = {bus: without_redispatch(n, bus, weights, spare, load) for bus in n.buses.index}
     assert found.to_dict() == pytest.approx(expected, rel=1e-6, abs=1e-4)
 
@@ -84,7 +84,7 @@ def test_equals_a_linear_programme_in_angles(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_a_secured_linear_programme_in_angles(seed: int) -> None:
     n = flowing(random_grid(seed, rating=3.0))
-    result = headroom(n, contingencies="all", cutoff=0.0)
+    result = bus_headroom(n, contingencies="all", cutoff=0.0)
     assert set(result.data.attrs["splitting"].split("; ")) == {"Line 5-6"}
     outages = [key for key in n.passive_branches().index if key != ("Line", "5-6")]
     weights, spare = spare_weights(n)
@@ -140,9 +140,9 @@ def test_pruning_and_blocks_change_nothing(memory: float, contingencies: str | N
             allowed[outage] = np.inf
         best = np.minimum(best, allowed.min(axis=0))
     options = {"contingencies": contingencies, "memory": memory, "cutoff": 1e-9, "load": load}
-    result = headroom(n, list(island.buses), **options)
+    result = bus_headroom(n, list(island.buses), **options)
     assert result.headroom.to_numpy() == pytest.approx((best / load).min(axis=1), rel=1e-9)
-    drawn = headroom(n, list(island.buses), by_snapshot=True, **options)
+    drawn = bus_headroom(n, list(island.buses), by_snapshot=True, **options)
     assert drawn.data["draw"].to_numpy() == pytest.approx(best, rel=1e-9)
     assert drawn.headroom.equals(result.headroom)
 
@@ -156,35 +156,35 @@ def test_only_what_can_bind_is_looked_at(response: dict[str, object], memory: fl
     n = flowing(random_grid(5, hours=150, rating=2.0))
     load = np.random.default_rng(5).uniform(0.6, 1.0, 150)
     options = {"contingencies": "all", "overloads": "worsened", "load": load, "memory": memory} | response
-    quick = headroom(n, **options).to_frame()
-    whole = headroom(n, by_snapshot=True, **options).to_frame()
+    quick = bus_headroom(n, **options).to_frame()
+    whole = bus_headroom(n, by_snapshot=True, **options).to_frame()
     assert (quick["headroom"] > 1).all()
     pd.testing.assert_frame_equal(quick, whole)
 
 
 def test_answers_do_not_depend_on_the_buses_asked_for() -> None:
     n = random_grid(5)
-    whole = headroom(n, contingencies=["0-1", "1-2"]).to_frame()
-    part = headroom(n, ["b4", "b2"], contingencies=["0-1", "1-2"]).to_frame()
+    whole = bus_headroom(n, contingencies=["0-1", "1-2"]).to_frame()
+    part = bus_headroom(n, ["b4", "b2"], contingencies=["0-1", "1-2"]).to_frame()
     pd.testing.assert_frame_equal(part, whole.loc[["b4", "b2"]])
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_outages_never_help(seed: int) -> None:
     n = random_grid(seed)
-    normal = headroom(n, overloads="worsened").headroom
-    secure = headroom(n, overloads="worsened", contingencies="all").headroom
+    normal = bus_headroom(n, overloads="worsened").headroom
+    secure = bus_headroom(n, overloads="worsened", contingencies="all").headroom
     assert (secure <= normal + 1e-9).all()
     assert (secure < normal - 1e-3).any()
 
 
 def test_shadow_value_is_the_gain_from_a_megawatt_of_rating() -> None:
     n = triangle()
-    before = headroom(n, ["B", "C"], contingencies="all").to_frame()
+    before = bus_headroom(n, ["B", "C"], contingencies="all").to_frame()
     for bus, row in before.iterrows():
         m = n.copy()
         m.lines.loc[row["element"].removeprefix("Line "), "s_nom"] += 0.5
-        after = headroom(m, [bus], contingencies="all").headroom[bus]
+        after = bus_headroom(m, [bus], contingencies="all").headroom[bus]
         assert (after - row["headroom"]) / 0.5 == pytest.approx(row["shadow_value"])
 
 
@@ -201,7 +201,7 @@ def reinforced_meshed(shared_data: Path) -> pypsa.Network:
 def test_ac_dc_meshed(shared_data: Path) -> None:
     """Three synchronous parts: two AC ones with generators, a DC one that only links feed."""
     n = reinforced_meshed(shared_data)
-    result = headroom(n, cutoff=0.0)
+    result = bus_headroom(n, cutoff=0.0)
     frame = result.to_frame()
     dc = ["Norwich DC", "Bremen DC", "Norway DC"]
     assert (frame.loc[dc, "status"] == "no supply").all()
@@ -230,7 +230,7 @@ def test_rts_gmlc(shared_data: Path) -> None:
     solved(n)
     n.lines["s_max_pu"] = n.transformers["s_max_pu"] = 1.0
     weights, spare = spare_weights(n)
-    found = headroom(n, cutoff=0.0).headroom
+    found = bus_headroom(n, cutoff=0.0).headroom
     for bus in ("101", "208", "313", "325"):
         assert found[bus] == pytest.approx(without_redispatch(n, bus, weights, spare), rel=1e-6, abs=1e-3)
     assert found.min() > 1
@@ -251,7 +251,7 @@ def scigrid(shared_data: Path) -> pypsa.Network:
 @pytest.mark.slow
 def test_scigrid_de(scigrid: pypsa.Network) -> None:
     weights, spare = spare_weights(scigrid)
-    result = headroom(scigrid, cutoff=0.0)
+    result = bus_headroom(scigrid, cutoff=0.0)
     assert len(result.headroom) == 585
     for bus in ("1", "64", "303"):
         expected = without_redispatch(scigrid, bus, weights, spare)

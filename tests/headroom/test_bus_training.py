@@ -12,7 +12,7 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import pypsa_aidc as aidc
-from pypsa_aidc.headroom import headroom, load_headroom, training_headroom
+from pypsa_aidc.headroom import BusHeadroom, bus_headroom, training_headroom
 from pypsa_aidc.training import Slots
 from tests.brute_force import schedules
 from tests.headroom.grids import random_grid
@@ -65,8 +65,8 @@ def test_outages_cost_copies_and_choice_of_hours_is_worth_some() -> None:
     frame = secure.to_frame()
     assert (frame["copies"] <= normal["copies"] * (1 + 1e-6)).all()
     most = PUE * (0.5 + 4.0)  # MW of a copy in its fast mode
-    assert (frame["copies"] > headroom(n, buses, contingencies="all").headroom / most * (1 + 1e-3)).all()
-    draw = headroom(n, buses, contingencies="all", by_snapshot=True).data["draw"].to_numpy()
+    assert (frame["copies"] > bus_headroom(n, buses, contingencies="all").headroom / most * (1 + 1e-3)).all()
+    draw = bus_headroom(n, buses, contingencies="all", by_snapshot=True).data["draw"].to_numpy()
     drawn = frame["copies"].to_numpy()[:, None] * secure.data["power"].to_numpy()
     assert (drawn <= draw + 1e-4).all()
     assert np.isclose(drawn, draw, rtol=1e-6).any(axis=1).all()
@@ -77,7 +77,7 @@ def test_hours_of_the_snapshots_count() -> None:
     """Four hours of work at 2 MW in two snapshots of 2 h: the two with 9 MW, so 9/2 copies."""
     n = one_bus([9.0, 3.0, 9.0, 3.0])
     n.snapshot_weightings[["objective", "generators", "stores"]] = 2.0
-    slow = aidc.Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=2.0)
+    slow = aidc.training.Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=2.0)
     load = aidc.TrainingLoad("A", 4 * 3.6e18, (slow,), aidc.Rules(segments=2))
     found = training_headroom(n, ["A"], gpus=8, jobs=[load], solver=EXACT)
     assert found.to_frame().loc["A", "copies"] == pytest.approx(4.5)
@@ -119,6 +119,6 @@ def test_the_result_survives_a_file(tmp_path: Path) -> None:
     found = training_headroom(random_grid(1, hours=8), ["b6", "b2"], gpus=8, jobs=[job()], solver=EXACT)
     assert "copies of a site with 8 GPUs" in repr(found)
     found.to_netcdf(tmp_path / "training.nc")
-    again = load_headroom(tmp_path / "training.nc").to_frame()
+    again = BusHeadroom.read(tmp_path / "training.nc").to_frame()
     pd.testing.assert_frame_equal(again, found.to_frame(), check_dtype=False, check_index_type=False)
     assert list(again.index) == ["b6", "b2"]

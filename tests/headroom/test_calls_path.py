@@ -19,8 +19,8 @@ from pypsa_aidc.headroom import (
     call_depths,
     cover,
     largest_size,
-    screen,
     screen_calls,
+    screen_region,
 )
 
 
@@ -133,7 +133,7 @@ def test_one_hour_calls_of_full_depth_are_the_closed_form() -> None:
     shape = Profile("full", rng.uniform(0.8, 1.0, 60), np.ones(60))
     offset = Offsets("given", hours_given=(17,))
     for share in (0.0, 0.05, 0.2):
-        closed = screen(demand, [shape], period="whole", margin=0.02, budget=share, offsets=offset).data
+        closed = screen_region(demand, [shape], period="whole", margin=0.02, budget=share, offsets=offset).data
         load, _ = shape.laid(demand.clock, 17)
         plan = largest_size(demand.peak * 1.02 - demand.mw, load, CallRules({1: 1.0}, hours=int(share * 200)))
         assert plan.size == closed["headroom"].item()
@@ -164,14 +164,14 @@ def test_faults_of_rules_and_series() -> None:
 
 def test_calls_limited_by_k_on_miso_south(miso_south, shapes, envelope) -> None:
     """K at 95 % lies below what the trace shows in most hours, and a floor remains: between none and the trace."""
-    surface = fleet.surface(envelope, portfolio="supported")
+    surface = fleet.Surface.of(envelope, portfolio="supported")
     depths = call_depths(surface, 0.95, float(envelope.peak().mean()))
     # K of [2] over the mean peak: 2.32 MW at four hours, 54.5 MW.
     assert depths[4] == pytest.approx(2.32 / 54.476, rel=0.01)
     assert sorted(depths.values(), reverse=True) == [depths[h] for h in sorted(depths)]
     offsets = Offsets("given", hours_given=(5, 1000, 2222))
     limited = screen_calls(miso_south, shapes[0], depths, events=20, recovery=4, offsets=offsets)
-    free = screen(miso_south, shapes, period="whole", offsets=offsets).data["headroom"]
+    free = screen_region(miso_south, shapes, period="whole", offsets=offsets).data["headroom"]
     size = limited.data["headroom"].squeeze()
     assert (size > free.sel(profile="none").squeeze()).all()
     assert (size < free.sel(profile="constant tier").squeeze()).all()

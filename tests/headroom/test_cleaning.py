@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.headroom import Demand, DemandWarning, Offsets, Profile, clean, read_demand, screen
+from pypsa_aidc.headroom import Demand, DemandWarning, Offsets, Profile, clean, read_demand, screen_region
 
 HOURS = 24 * 14
 
@@ -103,10 +103,10 @@ def test_a_screen_that_rests_on_a_touched_hour_says_so() -> None:
         tidy = clean(daily({peak: np.nan, peak + 24: 99.9}), gaps="interpolate")
     shapes = [Profile("firm", [1.0], [0.0]), Profile("some", [1.0], [0.1])]
     options = {"period": "whole", "budget": 1.0, "offsets": Offsets("all")}
-    found = screen(tidy, shapes[:1], margin=0.05, **options)
+    found = screen_region(tidy, shapes[:1], margin=0.05, **options)
     assert not found.data["touched"].any()
     with pytest.warns(DemandWarning, match="1 of 1 cases rest on changed, filled or flagged hours"):
-        called = screen(tidy, shapes[1:], margin=0.5, **options)
+        called = screen_region(tidy, shapes[1:], margin=0.5, **options)
     assert called.data["touched"].item()
 
 

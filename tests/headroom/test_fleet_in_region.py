@@ -6,7 +6,6 @@ import numpy as np
 import pypsa
 import pytest
 
-import pypsa_aidc as aidc
 from tests.conftest import ROOT
 
 
@@ -20,7 +19,7 @@ def test_two_years_with_relief_along_a_path_are_the_closed_form() -> None:
     (cap,) = n.generators.index
     slack = float(n.generators.at[cap, "p_nom"]) - n.loads_t.p_set.sum(axis=1).to_numpy()
     options = {"p_nom_extendable": True, "p_nom_max": 5000.0, "capital_cost": -1.0}
-    aidc.add_fleet(n, "fleet", bus=bus, profile=load, relief=relief, **options)
-    aidc.optimize(n, output_flag=False)
+    n.aidc.add_fleet("fleet", bus=bus, profile=load, relief=relief, **options)
+    n.aidc.optimize(output_flag=False)
     # Without a budget L* is the least of H_t / (s_t − c_t): Sec. 4 of the screen, and App. E of arXiv 2609.05406.
     assert n.generators.at["fleet", "p_nom_opt"] == pytest.approx(np.min(slack / (load - relief)), rel=1e-9)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.headroom import Demand, Offsets, Profile, can_bind, screen
+from pypsa_aidc.headroom import Demand, Offsets, Profile, can_bind, screen_region
 from pypsa_aidc.headroom.region.peak_cap import budget_limit, residual_limit
 from tests.headroom.naive import SITE, bisected, optimised, place_site
 
@@ -73,7 +73,9 @@ def test_screen_is_bisection_and_counts_and_names_rightly(case: Case) -> None:
     values, load, relief, margin, calls, offset = case
     demand, shape = demand_of(values), Profile("x", load, relief)
     alignment = Offsets("given", hours_given=(offset,))
-    found = screen(demand, [shape], period="whole", margin=margin, budget=calls / len(values), offsets=alignment).data
+    found = screen_region(
+        demand, [shape], period="whole", margin=margin, budget=calls / len(values), offsets=alignment
+    ).data
     own = {name: found[name].item() for name in ("headroom", "hours", "events", "longest", "limiter", "hour")}
     s, c = shape.laid(demand.clock, offset)
     slack, size = demand.peak * (1 + margin) - demand.mw, own["headroom"]
@@ -106,7 +108,7 @@ def test_closed_form_is_pypsa(seed: int) -> None:
     )
     margin, calls = float(rng.choice([0.0, 0.05, 0.2])), int(rng.integers(0, hours + 1))
     options = {"margin": margin, "budget": calls / hours, "offsets": Offsets("given", hours_given=(3,))}
-    found = screen(demand, [shape], period="whole", **options).data
+    found = screen_region(demand, [shape], period="whole", **options).data
     n = pypsa.Network(snapshots=demand.hours)
     n.add("Bus", "bus")
     n.add("Load", "demand", bus="bus", p_set=demand.mw)
@@ -126,7 +128,7 @@ def test_two_years_in_one_linear_programme(miso_network, miso_south, shapes, nam
     n.generators.loc["cap", "p_nom"] = miso_south.peak * (1 + margin)
     place_site(n, "MISO South", *shape.laid(miso_south.clock, 1234), 1e5)
     given = Offsets("given", hours_given=(1234,))
-    found = screen(miso_south, [shape], period="whole", margin=margin, offsets=given).data
+    found = screen_region(miso_south, [shape], period="whole", margin=margin, offsets=given).data
     assert found["limiter"].item() == "residual hour"
     assert optimised(n) == pytest.approx(found["headroom"].item(), rel=1e-9)
 
@@ -148,7 +150,7 @@ def test_hours_that_can_bind_in_the_bundled_network(
     n.generators.loc["cap", "p_nom"] = cap
     place_site(n, "MISO South", load[kept], relief[kept], 1e4)
     given = Offsets("given", hours_given=(77,))
-    found = screen(miso_south, [shape], period="whole", margin=margin, budget=budget, offsets=given).data
+    found = screen_region(miso_south, [shape], period="whole", margin=margin, budget=budget, offsets=given).data
     assert found["limiter"].item() == ("call budget" if name == "full" else "residual hour")
     assert optimised(n, calls, 1e4) == pytest.approx(found["headroom"].item(), rel=1e-9)
     assert SITE in n.generators.index
@@ -158,7 +160,7 @@ def test_flat_load_on_the_real_demand(miso_south) -> None:
     """No call at 5 %: 32,436 · 0.05. All callable at zero margin: the peak less the (⌊B⌋ + 1)-th highest demand."""
     flat = [Profile("firm", [1.0], [0.0]), Profile("callable", [1.0], [1.0])]
     options = {"period": "whole", "budget": (0.0025, 0.005, 0.01, 0.02), "offsets": Offsets("all")}
-    found = screen(miso_south, flat, margin=(0.0, 0.05), **options).data["headroom"].squeeze()
+    found = screen_region(miso_south, flat, margin=(0.0, 0.05), **options).data["headroom"].squeeze()
     assert found.sel(profile="firm", margin=0.05).to_numpy() == pytest.approx(1621.8, abs=1e-9)
     assert found.sel(profile="callable", margin=0.0).to_numpy().tolist() == [903, 1331, 2055, 2981]
 
@@ -169,10 +171,10 @@ def test_budget_over_years_is_that_of_the_tightest_year() -> None:
     hours = hours.append(hours + pd.Timedelta(hours=3))
     demand = Demand(pd.Series([100.0, 95.0, 80.0, 70.0, 60.0, 90.0], hours))
     shape = [Profile("callable", [1.0], [1.0])]
-    by_year = screen(demand, shape, period="year", margin=0.0, budget=1 / 3, offsets=Offsets("all")).data
+    by_year = screen_region(demand, shape, period="year", margin=0.0, budget=1 / 3, offsets=Offsets("all")).data
     assert by_year["headroom"].item() == 5.0
     assert pd.Timestamp(by_year["hour"].item()) == pd.Timestamp("2024-12-31 22:00")
-    whole = screen(demand, shape, period="whole", margin=0.0, budget=1 / 3, offsets=Offsets("all")).data
+    whole = screen_region(demand, shape, period="whole", margin=0.0, budget=1 / 3, offsets=Offsets("all")).data
     assert whole["headroom"].item() == 10.0
 
 
@@ -180,31 +182,33 @@ def test_what_cannot_be_screened_is_named() -> None:
     gap = demand_of([100.0, np.nan, 90.0])
     shape = Profile("x", [1.0], [0.0])
     with pytest.raises(InputError, match=r"(?s)NaN in 1 of 3 hours, first 2024-01-01 01:00:00.*each name once.*budget"):
-        screen(gap, [shape, shape], period="whole", budget=1.5)
+        screen_region(gap, [shape, shape], period="whole", budget=1.5)
     with pytest.raises(InputError, match="one length"):
-        screen(demand_of([1, 2]), [Profile("a", [1, 1], [0, 0]), Profile("b", [1, 1, 1], [0, 0, 0])], period="whole")
+        screen_region(
+            demand_of([1, 2]), [Profile("a", [1, 1], [0, 0]), Profile("b", [1, 1, 1], [0, 0, 0])], period="whole"
+        )
     with pytest.raises(InputError, match="one of whole, year"):
-        screen(demand_of([1, 2]), [shape], period="month")
+        screen_region(demand_of([1, 2]), [shape], period="month")
     with pytest.raises(InputError, match="None beside a cap"):
-        screen(demand_of([1, 2]), [shape], period="whole", margin=0.1, cap=5.0)
+        screen_region(demand_of([1, 2]), [shape], period="whole", margin=0.1, cap=5.0)
     with pytest.raises(InputError, match=r"(?s)relief, hour 1.*nan.*load, hour 0|load, hour 0.*relief, hour 1"):
         Profile("broken", [-1.0, 1.0], [0.0, np.nan])
 
 
 def test_demand_above_the_cap_is_infeasible_and_the_hour_named() -> None:
     demand = demand_of([80, 120, 110])
-    found = screen(
+    found = screen_region(
         demand, [Profile("x", [1.0], [1.0])], period="whole", cap=115.0, budget=1.0, offsets=Offsets("all")
     ).data
     assert found["limiter"].item() == "infeasible"
     assert np.isnan(found["headroom"].item())
     assert pd.Timestamp(found["hour"].item()) == pd.Timestamp("2024-01-01 01:00")
     # The same as a margin below 0; a cap at the peak itself is no fault.
-    below = screen(
+    below = screen_region(
         demand, [Profile("x", [1.0], [1.0])], period="whole", margin=-0.05, budget=1.0, offsets=Offsets("all")
     ).data
     assert below["limiter"].item() == "infeasible"
-    at = screen(
+    at = screen_region(
         demand, [Profile("x", [1.0], [0.0])], period="whole", cap=120.0, budget=1.0, offsets=Offsets("all")
     ).data
     assert (at["headroom"].item(), at["limiter"].item()) == (0.0, "residual hour")

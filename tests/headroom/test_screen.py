@@ -8,7 +8,7 @@ import pytest
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.headroom import Demand, DemandWarning, Offsets, Profile, profiles, screen
+from pypsa_aidc.headroom import Demand, DemandWarning, Offsets, Profile, profiles, screen_region
 from pypsa_aidc.headroom.region.profile import REPRESENTATIONS
 
 PAPER = {
@@ -26,7 +26,7 @@ BANDS = {"none": (1634, 1741), "trace, marginal": (1742, 1865), "trace, average 
 @pytest.fixture(scope="module")
 def grid(miso_south, shapes):
     margins, budgets = (0.0, 0.02, 0.05, 0.1), (0.0025, 0.005, 0.01, 0.015, 0.02)
-    return screen(miso_south, shapes, period="whole", margin=margins, budget=budgets)
+    return screen_region(miso_south, shapes, period="whole", margin=margins, budget=budgets)
 
 
 def test_paper_cases(grid) -> None:
@@ -57,14 +57,14 @@ def test_what_the_text_of_the_paper_says_of_other_cases(grid) -> None:
 
 def test_the_exact_distribution_over_all_alignments(miso_south, shapes) -> None:
     """No draw: every one of the 4,440 offsets. The published medians are within 0.5 % of it, too."""
-    found = screen(miso_south, shapes, period="whole", offsets=Offsets("all"))
+    found = screen_region(miso_south, shapes, period="whole", offsets=Offsets("all"))
     table = found.summary().set_index("profile")
     for name, expected in PAPER.items():
         assert table.loc[name, "headroom"] == pytest.approx(expected, rel=0.005), name
     trace = table.loc["trace, marginal"]
     assert [trace["events"], trace["hours"], trace["longest"]] == [3, 3, 2]
     # Alignments that keep the hour of the day let the fleet's own evening meet the region's peak.
-    days = screen(miso_south, shapes, period="whole", offsets=Offsets("aligned")).summary().set_index("profile")
+    days = screen_region(miso_south, shapes, period="whole", offsets=Offsets("aligned")).summary().set_index("profile")
     assert (days["headroom"] < table["headroom"]).all()
 
 
@@ -110,9 +110,9 @@ def test_frames_figures_and_files(grid, tmp_path) -> None:
 
 
 def test_same_call_same_numbers(miso_south, shapes) -> None:
-    first, second = (screen(miso_south, shapes, period="year", offsets=Offsets(seed=3)).data for _ in range(2))
+    first, second = (screen_region(miso_south, shapes, period="year", offsets=Offsets(seed=3)).data for _ in range(2))
     assert first.identical(second)
-    other = screen(miso_south, shapes, period="year", offsets=Offsets(seed=4)).data
+    other = screen_region(miso_south, shapes, period="year", offsets=Offsets(seed=4)).data
     assert not np.array_equal(first["headroom"], other["headroom"])
 
 
@@ -139,14 +139,14 @@ def test_profiles_of_a_fleet(envelope, shapes) -> None:
 
 def test_a_fleet_of_the_user() -> None:
     rows = pd.DataFrame({"hour": range(48), "cluster": "c", "layer": ["floor", "eligible"] * 24, "power": 5.0})
-    own = fleet.envelope_from_frame(rows, source="a meter")
+    own = fleet.Envelope.from_frame(rows, source="a meter")
     shapes = profiles(own)
     assert not any(shape.synthetic for shape in shapes)
     hours = pd.date_range("2024-01-01", periods=48, freq="h")
     demand = Demand(pd.Series(np.linspace(60, 100, 48), hours))
-    found = screen(demand, shapes, period="whole", budget=1.0, offsets=Offsets("all"))
+    found = screen_region(demand, shapes, period="whole", budget=1.0, offsets=Offsets("all"))
     assert not found.synthetic
-    short = fleet.envelope_from_frame(rows[rows["hour"] < 5], source="a meter")
+    short = fleet.Envelope.from_frame(rows[rows["hour"] < 5], source="a meter")
     with pytest.raises(InputError, match="5 hours without a peak.*at least 24 hours"):
         profiles(short)
     assert found.plot().get_suptitle() == ""
@@ -156,7 +156,7 @@ def test_relief_beyond_the_load_counts_up_to_it_and_is_counted() -> None:
     """Row 25 of the reported faults: more curtailed than drawn."""
     demand = Demand(pd.Series([60.0, 100.0, 80.0], pd.date_range("2024", periods=3, freq="h")))
     shapes = [Profile("all", [1.0, 0.5], [1.0, 0.5]), Profile("more", [1.0, 0.5], [1.5, 0.5])]
-    found = screen(demand, shapes, period="whole", budget=0.4, offsets=Offsets("all")).data
+    found = screen_region(demand, shapes, period="whole", budget=0.4, offsets=Offsets("all")).data
     assert found["clipped"].to_numpy().tolist() == [0, 1]
     np.testing.assert_array_equal(found["headroom"][0], found["headroom"][1])
 
@@ -176,7 +176,7 @@ def test_a_later_offset_delays_the_load() -> None:
     """By hand: the load draws only in its second hour; delayed by 2 h it meets the fourth hour of demand, the peak."""
     demand = Demand(pd.Series([10.0, 10.0, 90.0, 100.0], pd.date_range("2024-01-01", periods=4, freq="h")))
     shape = Profile("pulse", [0.0, 1.0, 0.0, 0.0], np.zeros(4))
-    found = screen(demand, [shape], period="whole", margin=0.0, budget=0.0, offsets=Offsets("all"))
+    found = screen_region(demand, [shape], period="whole", margin=0.0, budget=0.0, offsets=Offsets("all"))
     assert found.data["headroom"].squeeze().to_numpy().tolist() == [90.0, 10.0, 0.0, 90.0]
 
 
@@ -184,4 +184,4 @@ def test_a_share_of_a_period_that_is_no_hour_is_said_so() -> None:
     hours = pd.date_range("2024-12-31 20:00", periods=6, freq="h")
     demand = Demand(pd.Series([60.0, 70, 80, 90, 100, 95], hours))
     with pytest.warns(DemandWarning, match="of the 2 hours of period 1 are not one hour"):
-        screen(demand, [Profile("x", [1.0], [1.0])], period="year", budget=0.3, offsets=Offsets("all"))
+        screen_region(demand, [Profile("x", [1.0], [1.0])], period="year", budget=0.3, offsets=Offsets("all"))

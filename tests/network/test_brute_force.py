@@ -74,7 +74,7 @@ def network(chosen: list[Instance]) -> pypsa.Network:
     n.add("Generator", sites, suffix=" sun", bus=sites, p_nom=1.5, p_max_pu=sun, marginal_cost=-REWARD)
     for site, instance in zip(sites, chosen, strict=True):
         jobs = [instance.first, instance.second]
-        aidc.add(n, site, bus=site, gpus=instance.pool, pue=PUE, base_load=BASE, jobs=jobs)
+        n.aidc.add(site, bus=site, gpus=instance.pool, pue=PUE, base_load=BASE, jobs=jobs)
     return n
 
 
@@ -88,8 +88,8 @@ def test_optimum_is_that_of_enumeration(batch: list[Instance]) -> None:
     assume(feasible)
     n = network([instance for instance, _ in feasible])
     for formulation in ("time", "literal"):
-        n.optimize(extra_functionality=aidc.hook(formulation=formulation), **QUIET)  # type: ignore[arg-type]
-        aidc.record(n)
+        n.optimize(extra_functionality=aidc.network.hook(formulation=formulation), **QUIET)  # type: ignore[arg-type]
+        n.aidc.record()
         meter = n.aidc.power().xs("meter", axis=1, level="part")
         for position, (instance, cost) in enumerate(feasible):
             # Solvers may use their tolerance of 1e-6 in each row.
@@ -102,4 +102,4 @@ def test_optimum_is_that_of_enumeration(batch: list[Instance]) -> None:
 def test_no_schedule_of_the_enumeration_is_an_infeasible_network(formulation: str, instance: Instance) -> None:
     assume(instance.least_cost() == np.inf)
     with pytest.raises(aidc.InfeasibleError):
-        aidc.optimize(network([instance]), formulation=formulation, **QUIET)  # type: ignore[arg-type]
+        network([instance]).aidc.optimize(formulation=formulation, **QUIET)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ def test_each_case_by_hand() -> None:
     The fast mode takes 4 MW for 1.11 h, so two slots as well: free modes save nothing more.
     """
     n = cheap_later()
-    table = aidc.compare(n, **QUIET)
+    table = n.aidc.compare(**QUIET)
     prices = np.array([6.0, 6.0, 9.0, 1.0, 9.0, 1.0])
     base = 1.25 * prices.sum()
     assert table.index.tolist() == ["without", "fixed", "waiting", "free"]
@@ -39,7 +39,7 @@ def test_each_case_by_hand() -> None:
 
 def test_a_case_without_solution_is_a_row() -> None:
     n = site(grid(10), jobs=[job("A", 4.0, 4), job("B", 4.0, 4)], gpus=5)
-    table = aidc.compare(n, only=("free", "fixed"), **QUIET)
+    table = n.aidc.compare(only=("free", "fixed"), **QUIET)
     assert table["status"].to_dict() == {"free": "optimal", "fixed": "no solution"}
     assert table.loc["fixed"].drop("status").isna().all()
     assert table["added"].isna().all()
@@ -49,31 +49,31 @@ def test_a_case_without_solution_is_a_row() -> None:
 def test_faults_of_compare_come_together() -> None:
     n = site(grid(), jobs=[aidc.TrainingLoad("A", 3.6e18, job().modes), aidc.TrainingLoad("B", 3.6e18, job().modes)])
     with pytest.raises(aidc.InputError, match="baseline") as caught:
-        aidc.compare(n)
+        n.aidc.compare()
     assert len(caught.value.faults) == 2
     with pytest.raises(aidc.InputError, match=r"one of \['dc'\]"):
-        aidc.compare(n, "nowhere")
+        n.aidc.compare("nowhere")
     with pytest.raises(aidc.InputError, match="without, fixed, waiting, free"):
-        aidc.compare(n, only=("fix",))
+        n.aidc.compare(only=("fix",))
 
 
 def test_value_of_a_later_deadline() -> None:
     """Due at hour 4, one segment runs at 1 and one at 6 USD/MWh; an hour more adds one at 9, two hours one at 1."""
     n = site(grid(6, [6.0, 6.0, 9.0, 1.0, 9.0, 1.0]), jobs=[due(job("A", 2.0, 2), 4.0)])
-    by_hour = aidc.values(n, only=["deadline"], **QUIET).loc[("dc", "deadline")]
+    by_hour = n.aidc.values(only=["deadline"], **QUIET).loc[("dc", "deadline")]
     assert (by_hour["step"], by_hour["unit"]) == (1.0, "h")
     assert by_hour["value"] == pytest.approx(0.0, abs=1e-6)
     assert not by_hour["significant"]
-    two = aidc.values(n, only=["deadline"], deadline=2.0, **QUIET).loc[("dc", "deadline")]
+    two = n.aidc.values(only=["deadline"], deadline=2.0, **QUIET).loc[("dc", "deadline")]
     assert two["value"] == pytest.approx(2.5 * (6 - 1))
     assert two["significant"]
     # Beyond the horizon nothing can be done: 10 hours more are two.
-    most = aidc.values(n, only=["deadline"], deadline=10.0, **QUIET)["value"].item()
+    most = n.aidc.values(only=["deadline"], deadline=10.0, **QUIET)["value"].item()
     assert most == pytest.approx(two["value"])
     with pytest.raises(aidc.InputError, match="deadline"):
-        aidc.values(n, only=["deadline"], deadline=0.0)
+        n.aidc.values(only=["deadline"], deadline=0.0)
     with pytest.raises(aidc.InputError, match="at least one with deadline"):
-        aidc.values(site(grid()), only=["deadline"])
+        site(grid()).aidc.values(only=["deadline"])
 
 
 def due(load: aidc.TrainingLoad, deadline: float) -> aidc.TrainingLoad:

@@ -23,7 +23,7 @@ def solved() -> pypsa.Network:
         marginal_cost=-15.0,
     )
     site(n)
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     return n
 
 

@@ -21,7 +21,7 @@ from tests.network.tiny import QUIET, site, two_sites
 @pytest.fixture
 def solved() -> pypsa.Network:
     n = two_sites()
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     return n
 
 
@@ -29,8 +29,8 @@ def assert_same_results(read: pypsa.Network, n: pypsa.Network) -> None:
     pd.testing.assert_frame_equal(read.aidc.schedule(), n.aidc.schedule(), check_dtype=False, check_index_type=False)
     for ours, theirs in ((read.aidc.gpus(), n.aidc.gpus()), (read.aidc.progress(), n.aidc.progress())):
         np.testing.assert_allclose(ours, theirs)
-    assert aidc.sites(read) == aidc.sites(n)
-    assert aidc.audit(read).passed
+    assert read.aidc.sites == n.aidc.sites
+    assert read.aidc.audit().passed
 
 
 def test_netcdf(solved: pypsa.Network, tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_components_added_later_do_not_break_the_export(solved: pypsa.Network, t
     solved.add("Link", "late", bus0="far", bus1="grid", p_nom=1.0)
     solved.export_to_netcdf(tmp_path / "n.nc")
     read = pypsa.Network(tmp_path / "n.nc")
-    assert list(aidc.sites(read)) == ["one", "two"]
-    aidc.optimize(read, **QUIET)
-    assert aidc.audit(read).passed
+    assert list(read.aidc.sites) == ["one", "two"]
+    read.aidc.optimize(**QUIET)
+    assert read.aidc.audit().passed
 
 
 def test_copies_and_slices(solved: pypsa.Network) -> None:
@@ -74,7 +74,7 @@ def test_copies_and_slices(solved: pypsa.Network) -> None:
     assert_same_results(solved.copy(), solved)
     assert_same_results(solved.copy(snapshots=solved.snapshots), solved)
     other = two_sites()
-    aidc.remove(other, "two")
+    other.aidc.remove("two")
     assert list(solved.aidc.sites) == ["one", "two"]
     assert list(other.aidc.sites) == ["one"]
 
@@ -92,11 +92,11 @@ assert "pypsa_aidc" not in sys.modules
     arguments = [sys.executable, "-W", "ignore", "-c", script, tmp_path / "ours.nc", tmp_path / "theirs.nc"]
     subprocess.run([str(argument) for argument in arguments], check=True, cwd=tmp_path, capture_output=True)
     read = pypsa.Network(tmp_path / "theirs.nc")
-    assert aidc.sites(read) == aidc.sites(solved)
+    assert read.aidc.sites == solved.aidc.sites
     pd.testing.assert_frame_equal(
         read.aidc.schedule(), solved.aidc.schedule(), check_dtype=False, check_index_type=False
     )
-    aidc.optimize(read, **QUIET)
+    read.aidc.optimize(**QUIET)
     assert read.loads_t.p["new"].eq(0.5).all()
 
 
@@ -191,10 +191,10 @@ def test_each_operation_keeps_what_the_documentation_says(
     for library in NEEDS.get(operation, ()):
         pytest.importorskip(library, reason=f"PyPSA needs {library} for this format")
     specs, schedule, set_points, status = documented()[operation]
-    n, sites = frozen, aidc.sites(frozen)
+    n, sites = frozen, frozen.aidc.sites
     m = OPERATIONS[operation](frozen, tmp_path)
     kept = {"kept": ["one", "two"], "those of its buses": ["one"]}[specs]
-    assert aidc.sites(m) == {name: sites[name] for name in kept}
+    assert m.aidc.sites == {name: sites[name] for name in kept}
     jobs = [column for column in n.aidc.gpus() if column[0] in kept]
     hours = {"kept": 8, "its part": 5}[schedule]
     assert list(m.aidc.gpus().index) == list(n.snapshots[:hours])
@@ -213,15 +213,15 @@ def test_each_operation_keeps_what_the_documentation_says(
 @pytest.fixture(scope="module")
 def frozen() -> pypsa.Network:
     n = two_sites()
-    aidc.optimize(n, **QUIET)
-    aidc.freeze(n)
+    n.aidc.optimize(**QUIET)
+    n.aidc.freeze()
     return copy_network(n)
 
 
 class TestDamage:
     @pytest.mark.slow
     def test_files_truncated_at_a_hundred_places(self, frozen: pypsa.Network, tmp_path: Path) -> None:
-        whole = aidc.export(frozen, tmp_path / "whole.nc").read_bytes()
+        whole = frozen.aidc.export(tmp_path / "whole.nc").read_bytes()
         rng = np.random.default_rng(7)
         for place in (0, 1, *rng.integers(2, len(whole) - 1, 98)):
             (tmp_path / "cut.nc").write_bytes(whole[:place])
@@ -232,7 +232,7 @@ class TestDamage:
     def test_an_interrupted_write_leaves_the_old_file(
         self, frozen: pypsa.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        aidc.export(frozen, tmp_path / "n.nc")
+        frozen.aidc.export(tmp_path / "n.nc")
         old = (tmp_path / "n.nc").read_bytes()
         for failure in (OSError("no space left on device"), KeyboardInterrupt()):
 
@@ -242,7 +242,7 @@ class TestDamage:
 
             monkeypatch.setattr(pypsa.Network, "export_to_netcdf", interrupted)
             with pytest.raises((aidc.InputError, KeyboardInterrupt)):
-                aidc.export(frozen, tmp_path / "n.nc")
+                frozen.aidc.export(tmp_path / "n.nc")
             assert (tmp_path / "n.nc").read_bytes() == old
             assert [path.name for path in tmp_path.iterdir()] == ["n.nc"]
 
@@ -250,7 +250,7 @@ class TestDamage:
         n = frozen.copy()
         n.generators["owners"] = pd.Series([["a", "b"]] * len(n.generators), n.generators.index, dtype=object)
         with pytest.raises(aidc.InputError, match="plain numbers"):
-            aidc.export(n, tmp_path / "n.nc")
+            n.aidc.export(tmp_path / "n.nc")
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ class TestDamage:
     def test_paths_that_cannot_be_written(self, frozen: pypsa.Network, tmp_path: Path, name: str, named: str) -> None:
         (tmp_path / "folder.nc").mkdir()
         with pytest.raises(aidc.InputError, match=named):
-            aidc.export(frozen, tmp_path / name)
+            frozen.aidc.export(tmp_path / name)
 
     def test_files_that_are_no_networks(self, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()

@@ -14,8 +14,8 @@ import pypsa_aidc as aidc
 from tests.conftest import ROOT
 from tests.network.tiny import QUIET, grid, job, site, two_sites
 
-LEAN = aidc.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=0.03)
-WIDE = aidc.Mode((1, 8, 8), gpus=64, flops_per_s=1.8e15, it_power=0.06)
+LEAN = aidc.training.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=0.03)
+WIDE = aidc.training.Mode((1, 8, 8), gpus=64, flops_per_s=1.8e15, it_power=0.06)
 WORK = 4 * 3600 * 1e15
 
 
@@ -24,12 +24,12 @@ def sound(**options: object) -> pypsa.Network:
     n = grid()
     n.add("Load", "town", bus="grid", p_set=np.linspace(20, 40, 8))
     load = aidc.TrainingLoad("A", WORK, (LEAN, WIDE), aidc.Rules(segments=4))
-    aidc.add(n, "dc", **{"bus": "grid", "gpus": 64, "pue": 1.25, "base_load": 0.02, "jobs": [load]} | options)
+    n.aidc.add("dc", **{"bus": "grid", "gpus": 64, "pue": 1.25, "base_load": 0.02, "jobs": [load]} | options)
     return n
 
 
 def found(n: pypsa.Network) -> list[tuple[str, str]]:
-    return [(finding.severity, str(finding)) for finding in aidc.check(n)]
+    return [(finding.severity, str(finding)) for finding in n.aidc.check()]
 
 
 def odd(n: pypsa.Network) -> list[str]:
@@ -87,8 +87,8 @@ def too_much_work(n: pypsa.Network) -> None:
 
 def test_a_sound_network_has_no_findings() -> None:
     assert odd(sound()) == []
-    assert aidc.check(sound()).worst == "note"
-    assert aidc.check(grid()).worst is None
+    assert sound().aidc.check().worst == "note"
+    assert grid().aidc.check().worst is None
 
 
 def test_what_is_no_network() -> None:
@@ -98,7 +98,7 @@ def test_what_is_no_network() -> None:
 
 
 def test_the_bundled_campus_has_no_errors() -> None:
-    findings = aidc.check(aidc.load(ROOT / "networks" / "green_campus.nc"))
+    findings = aidc.load(ROOT / "networks" / "green_campus.nc").aidc.check()
     assert findings.worst in (None, "note", "warning"), findings.to_frame()
 
 
@@ -130,7 +130,7 @@ def test_the_bundled_campus_has_no_errors() -> None:
         (rated("Line", np.nan), "error", "Line 'short', s_nom: nan"),
         (rated("Transformer", 0.0), "error", "per unit of it, cannot be used"),
         (rated("Transformer", np.inf), "error", "per unit of it, becomes 0"),
-        (lambda n: None, "note", "their jobs have no schedule yet. Solve it with aidc.optimize(n)"),
+        (lambda n: None, "note", "their jobs have no schedule yet. Solve it with n.aidc.optimize()"),
     ],
 )
 def test_each_fault_is_found(spoil: Callable[[pypsa.Network], None], severity: str, named: str) -> None:
@@ -151,16 +151,16 @@ def test_a_site_larger_than_its_bus_can_deliver() -> None:
     n.add("Line", "line", bus0="grid", bus1="far", carrier="AC", x=0.1, s_nom=0.05)
     load = aidc.TrainingLoad("A", WORK, (LEAN, WIDE), aidc.Rules(segments=4))
     for base, severity in ((0.02, "warning"), (0.2, "error")):
-        aidc.add(n, "dc", bus="far", gpus=64, base_load=base, jobs=[load])
+        n.aidc.add("dc", bus="far", gpus=64, base_load=base, jobs=[load])
         assert any(kind == severity and "can deliver 0.05 MW" in text for kind, text in found(n)), found(n)
-        aidc.remove(n, "dc")
+        n.aidc.remove("dc")
 
 
 def test_kilowatts_for_megawatts_of_the_gpus() -> None:
     # Row 30: 30 kW written as 30 MW for 32 GPUs.
     n = grid()
-    mode = aidc.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=30.0)
-    aidc.add(n, "dc", bus="grid", gpus=32, jobs=[aidc.TrainingLoad("A", WORK, (mode,), aidc.Rules(segments=4))])
+    mode = aidc.training.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=30.0)
+    n.aidc.add("dc", bus="grid", gpus=32, jobs=[aidc.TrainingLoad("A", WORK, (mode,), aidc.Rules(segments=4))])
     assert any("937500 W for each GPU" in text for _, text in found(n))
 
 
@@ -168,7 +168,7 @@ def test_row_30_of_the_user_reports() -> None:
     """A base load of 375 (kW) on a connection of 1.4 MW: the ratio is told, and what the site can do."""
     n = grid(p_nom=1000.0)
     with pytest.warns(aidc.UnitWarning, match="268 times"):
-        aidc.add(n, "dc", bus="grid", gpus=8, base_load=375.0, p_nom=1.4, jobs=[job()])
+        n.aidc.add("dc", bus="grid", gpus=8, base_load=375.0, p_nom=1.4, jobs=[job()])
     texts = [text for _, text in found(n)]
     assert any("268 times the connection of 1.4 MW: is it in kW?" in text for text in texts)
     assert any("375 MW at the meter" in text for text in texts)
@@ -176,15 +176,15 @@ def test_row_30_of_the_user_reports() -> None:
 
 def test_frozen_and_stale_results_are_told(tmp_path: Path) -> None:
     n = two_sites()
-    aidc.optimize(n, **QUIET)
-    assert not [finding for finding in aidc.check(n) if "schedule" in finding.what or finding.severity == "error"]
-    assert not [finding for finding in aidc.check(n) if finding.what.startswith("not solved")]
-    aidc.export(n, tmp_path / "frozen.nc")
-    frozen = aidc.check(aidc.load(tmp_path / "frozen.nc"))
+    n.aidc.optimize(**QUIET)
+    assert not [finding for finding in n.aidc.check() if "schedule" in finding.what or finding.severity == "error"]
+    assert not [finding for finding in n.aidc.check() if finding.what.startswith("not solved")]
+    n.aidc.export(tmp_path / "frozen.nc")
+    frozen = aidc.load(tmp_path / "frozen.nc").aidc.check()
     assert any(finding.severity == "note" and "decided power as p_set" in finding.what for finding in frozen)
     assert not any(finding.component.endswith("p_set") for finding in frozen)
     n.optimize(output_flag=False)
-    assert any("solved again without AIDC jobs" in finding.remedy for finding in aidc.check(n).of("warning"))
+    assert any("solved again without AIDC jobs" in finding.remedy for finding in n.aidc.check().of("warning"))
 
 
 def test_scenarios_and_periods_are_looked_over_as_well() -> None:
@@ -192,7 +192,7 @@ def test_scenarios_and_periods_are_looked_over_as_well() -> None:
     n.add("Load", "town", bus="grid", p_set=np.linspace(20, 60, 8))
     n.set_scenarios({"rising": 0.7, "falling": 0.3})
     load = aidc.TrainingLoad("A", WORK, (LEAN, WIDE), aidc.Rules(segments=4))
-    aidc.add(n, "dc", bus="grid", gpus=64, base_load=0.02, jobs=[load])
+    n.aidc.add("dc", bus="grid", gpus=64, base_load=0.02, jobs=[load])
     assert odd(n) == []
     n.c.generators.static.loc[("falling", "market"), "p_nom"] = -5.0
     assert any(kind == "error" and "p_nom: -5.0" in text for kind, text in found(n))
@@ -210,23 +210,23 @@ def test_findings_print_filter_and_compare() -> None:
     n = sound(p_nom=0.2)
     n.generators.loc["market", "p_nom"] = -5.0
     island(n)
-    findings = aidc.check(n)
+    findings = n.aidc.check()
     frame = findings.to_frame()
     assert list(frame) == ["severity", "component", "what", "remedy"]
     assert len(frame) == len(findings) == len(list(findings))
     assert findings.worst == "error" == frame["severity"].iloc[0]
     assert set(findings.of("note").to_frame()["severity"]) == {"note"}
     assert repr(findings) == f"Findings({len(findings.of('error'))} errors, 0 warnings, 2 notes)"
-    assert repr(aidc.check(pypsa.Network())) == "Findings(1 error, 0 warnings, 0 notes)"
-    assert aidc.check(n) == findings
+    assert repr(pypsa.Network().aidc.check()) == "Findings(1 error, 0 warnings, 0 notes)"
+    assert n.aidc.check() == findings
 
 
 def test_findings_print_as_a_list_and_stop_once() -> None:
     n = grid()
-    assert str(aidc.check(n)) == "nothing found"
+    assert str(n.aidc.check()) == "nothing found"
     with pytest.warns(aidc.UnitWarning):
         site(n, base_load=375.0, p_nom=1.4)
-    found = aidc.check(n)
+    found = n.aidc.check()
     assert str(found).splitlines() == [str(each) for each in found]
     assert "is it in kW? " in str(found)
     assert "?." not in str(found)

@@ -13,7 +13,7 @@ from tests.network.tiny import QUIET
 
 def limits(**fleet: object) -> pd.DataFrame:
     n = tight(**fleet)
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     frame = n.aidc.fleet_limits()
     assert set(frame["fleet"]) <= {"f"}
     return frame.set_index("limit")
@@ -44,7 +44,7 @@ def test_pauses_that_keep_a_call_from_coming_earlier() -> None:
     """Power is missing in hours 1, 3 and 6: the second call comes as soon as it may, the third later than that."""
     n = tight(surface={1: 0.2}, peak=1.0, recovery=1, marginal_cost=50.0)
     n.loads_t.p_set["town"] = [10, 11.8, 10, 11.8, 10, 10, 11.8, 10]
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     pause = n.aidc.fleet_limits().set_index("limit").loc["pause after calls, at least"]
     assert pause[["used", "allowed", "unit", "reached"]].to_list() == [1.0, 1.0, "h", 1]
 
@@ -85,7 +85,7 @@ def test_a_load_without_relief_has_no_limits() -> None:
 
 def test_a_solve_without_the_terms_is_refused() -> None:
     n = tight()
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     n.generators_t.p["f relief"] = np.full(8, 1.8)
     with pytest.raises(aidc.StaleError, match=r"fleet f"):
         n.aidc.fleet_limits()

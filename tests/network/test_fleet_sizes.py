@@ -38,12 +38,12 @@ def one_bus(room: np.ndarray, **fleet: object) -> pypsa.Network:
         p_max_pu=room / max(room.max(), 1.0),
     )
     free = {"p_nom_extendable": True, "p_nom_max": 2 * float(room.max()) + 100.0, "capital_cost": -1.0}
-    aidc.add_fleet(n, "f", bus="b", **({} if "p_nom" in fleet else free) | fleet)  # type: ignore[arg-type]
+    n.aidc.add_fleet("f", bus="b", **({} if "p_nom" in fleet else free) | fleet)  # type: ignore[arg-type]
     return n
 
 
 def size(n: pypsa.Network, **options: object) -> float:
-    result = aidc.optimize(n, **TIGHT | options)
+    result = n.aidc.optimize(**TIGHT | options)
     assert result.optimal
     assert result.audit is not None
     assert result.audit.passed
@@ -112,8 +112,8 @@ def sizes(cases: list[Case], snapshots: object = None, hours: object = 1.0) -> n
         top = max(room.max(), 1.0)
         n.add("Generator", f"g{number}", bus=f"b{number}", carrier="AC", p_nom=top, p_max_pu=room / top)
         free = {"p_nom_extendable": True, "p_nom_max": most(room), "capital_cost": -1.0}
-        aidc.add_fleet(n, f"f{number}", bus=f"b{number}", **free | terms)  # type: ignore[arg-type]
-    result = aidc.optimize(n, **TIGHT)
+        n.aidc.add_fleet(f"f{number}", bus=f"b{number}", **free | terms)  # type: ignore[arg-type]
+    result = n.aidc.optimize(**TIGHT)
     assert result.optimal
     assert result.audit is not None
     assert result.audit.passed
@@ -199,11 +199,11 @@ def test_a_size_that_does_not_fit_is_told_what_would() -> None:
     assert largest_size(room, np.ones(HOURS), {1: 0.1}, 2, np.inf, 1) == pytest.approx(80 / 0.9)
     n = one_bus(room, **terms, p_nom=95.0)
     with pytest.raises(aidc.InfeasibleError, match=r"fleet 'f': 95 MW do not fit \(calls of 1 h, 10 % deep") as caught:
-        aidc.optimize(n, **TIGHT)
+        n.aidc.optimize(**TIGHT)
     assert "at most 88.8889 MW do on these terms" in caught.value.explanation
     n = one_bus(room + np.where(room < 85, 10, 0), **terms, p_nom=95.0)
     with pytest.raises(aidc.InfeasibleError, match="at most 90 MW do on these terms; 95 MW or more without limits"):
-        aidc.optimize(n, **TIGHT)
+        n.aidc.optimize(**TIGHT)
 
 
 # --- laws

@@ -17,15 +17,15 @@ from tests.network.plain import optimize_plainly
 from tests.network.test_fleet import TABLE, tight
 from tests.network.tiny import HOUR, QUIET, grid, job, site, two_sites
 
-LEAN = aidc.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=30.0)
-WIDE = aidc.Mode((1, 8, 8), gpus=64, flops_per_s=1.85e15, it_power=64.0)
+LEAN = aidc.training.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=30.0)
+WIDE = aidc.training.Mode((1, 8, 8), gpus=64, flops_per_s=1.85e15, it_power=64.0)
 
 UNPRICED = pytest.mark.filterwarnings("ignore::pypsa_aidc.PriceWarning")
 
 
 def assert_same_schedule(read: pypsa.Network, n: pypsa.Network) -> None:
     pd.testing.assert_frame_equal(read.aidc.schedule(), n.aidc.schedule(), check_dtype=False, check_index_type=False)
-    assert aidc.sites(read) == aidc.sites(n)
+    assert read.aidc.sites == n.aidc.sites
 
 
 def with_three_sites(n: pypsa.Network, buses: tuple[str, str, str], segments: int, scale: float = 1.0) -> pypsa.Network:
@@ -34,15 +34,15 @@ def with_three_sites(n: pypsa.Network, buses: tuple[str, str, str], segments: in
     for bus, share in zip(buses, (0.6, 0.7, 0.5), strict=True):
         work = share * len(n.snapshots) * HOUR
         load = aidc.TrainingLoad("A", work, (lean, wide), aidc.Rules(segments=segments), baseline=lean)
-        aidc.add(n, f"AIDC {bus}", bus=bus, gpus=80, pue=1.2, base_load=6.0 * scale, jobs=[load])
+        n.aidc.add(f"AIDC {bus}", bus=bus, gpus=80, pue=1.2, base_load=6.0 * scale, jobs=[load])
     return n
 
 
 def hold_round_trip(n: pypsa.Network, folder: Path, gap: float) -> None:
     """Solved → frozen file → a process without us → back to us: the same all along."""
     options = {"output_flag": False, "mip_rel_gap": gap}
-    result = aidc.optimize(n, **options)
-    aidc.export(n, folder / "frozen.nc")
+    result = n.aidc.optimize(**options)
+    n.aidc.export(folder / "frozen.nc")
     plain = optimize_plainly(folder / "frozen.nc", folder / "plain")
     assert plain.objective == pytest.approx(n.objective, rel=1e-6)
     prices = n.buses_t.marginal_price[plain.prices.columns]
@@ -51,7 +51,7 @@ def hold_round_trip(n: pypsa.Network, folder: Path, gap: float) -> None:
         read = aidc.load(file)
         assert is_frozen(read)
         assert_same_schedule(read, n)
-    again = aidc.optimize(read, **options)
+    again = read.aidc.optimize(**options)
     assert not is_frozen(read)
     assert again.objective == pytest.approx(result.objective, rel=max(gap, 1e-6))
     np.testing.assert_allclose(read.generators["e_sum_min"], n.generators["e_sum_min"])
@@ -69,7 +69,7 @@ def test_round_trip_of_the_german_grid(shared_data: Path, tmp_path: Path) -> Non
     """585 buses over four hours, at the buses of the study (wind, a congested line, sun), and a fleet with relief."""
     n = pypsa.Network(shared_data / "networks" / "scigrid-de.nc")
     n.set_snapshots(n.snapshots[:4])
-    aidc.add_fleet(n, "fleet", bus="64", p_nom=100.0, surface={1: 20.0, 2: 12.0}, peak=100.0, marginal_cost=15.0)
+    n.aidc.add_fleet("fleet", bus="64", p_nom=100.0, surface={1: 20.0, 2: 12.0}, peak=100.0, marginal_cost=15.0)
     hold_round_trip(with_three_sites(n, ("21", "303", "64"), 3), tmp_path, 1e-6)
 
 
@@ -86,10 +86,10 @@ def test_everything_that_draws_power_is_frozen(tmp_path: Path) -> None:
 
 def test_export_leaves_the_network_alone(tmp_path: Path) -> None:
     n = two_sites()
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     before = copy_network(n)
     model = n.model
-    aidc.export(n, tmp_path / "frozen.nc")
+    n.aidc.export(tmp_path / "frozen.nc")
     assert n.model is model
     assert n.equals(before)
 
@@ -97,7 +97,7 @@ def test_export_leaves_the_network_alone(tmp_path: Path) -> None:
 def test_a_solution_of_the_hook_is_frozen_too(tmp_path: Path) -> None:
     n = two_sites()
     n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
-    aidc.export(n, tmp_path / "frozen.nc")
+    n.aidc.export(tmp_path / "frozen.nc")
     read = aidc.load(tmp_path / "frozen.nc")
     assert_same_schedule(read, n)
     assert is_frozen(read)
@@ -105,10 +105,10 @@ def test_a_solution_of_the_hook_is_frozen_too(tmp_path: Path) -> None:
 
 def test_a_free_file_has_free_jobs(tmp_path: Path) -> None:
     n = two_sites()
-    aidc.optimize(n, **QUIET)
-    aidc.export(n, tmp_path / "frozen.nc")
+    n.aidc.optimize(**QUIET)
+    n.aidc.export(tmp_path / "frozen.nc")
     frozen = aidc.load(tmp_path / "frozen.nc")
-    aidc.export(frozen, tmp_path / "free.nc", frozen=False)
+    frozen.aidc.export(tmp_path / "free.nc", frozen=False)
     free = aidc.load(tmp_path / "free.nc")
     assert not is_frozen(free)
     assert_same_schedule(free, n)
@@ -118,12 +118,12 @@ def test_a_free_file_has_free_jobs(tmp_path: Path) -> None:
 
 def test_the_hook_refuses_frozen_jobs_until_they_are_thawed() -> None:
     n = two_sites()
-    aidc.optimize(n, **QUIET)
-    aidc.freeze(n)
+    n.aidc.optimize(**QUIET)
+    n.aidc.freeze()
     frozen = copy_network(n)
     with pytest.raises(aidc.StaleError, match="aidc.refresh"):
         frozen.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
-    aidc.thaw(frozen)
+    frozen.aidc.thaw()
     frozen.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
     assert frozen.objective == pytest.approx(n.objective, rel=1e-9)
 
@@ -132,8 +132,8 @@ def test_mode_changes_cost_nothing_in_plain_pypsa(tmp_path: Path) -> None:
     """The one difference of objectives: PyPSA has no place for it, and the convention says so."""
     rules = {"segments": 6, "waiting": False, "mode_change_cost": 0.05}
     n = site(grid(prices=[0.1, 0.1, 0.1, 0.1, 0.1, 9.0, 9.0, 9.0]), jobs=[job(hours=6.0, **rules)])
-    aidc.optimize(n, **QUIET)
-    aidc.export(n, tmp_path / "frozen.nc")
+    n.aidc.optimize(**QUIET)
+    n.aidc.export(tmp_path / "frozen.nc")
     plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
     steps = n.aidc.schedule().sort_values("start")
     joined = steps["start"].iloc[1:].to_numpy() - steps["last"].iloc[:-1].to_numpy() == np.timedelta64(1, "h")
@@ -146,16 +146,16 @@ class TestModesOfPyPSA:
     """Frozen in place and solved again plainly: what has more than one dimension of time or of chance."""
 
     def assert_plain_optimum(self, n: pypsa.Network, **options: object) -> None:
-        aidc.optimize(n, **QUIET, **options)
+        n.aidc.optimize(**QUIET, **options)
         schedule, objective, prices = n.aidc.schedule(), n.objective, n.buses_t.marginal_price.copy()
-        aidc.freeze(n)
+        n.aidc.freeze()
         frozen = copy_network(n)
         assert frozen.optimize(output_flag=False, **options) == ("ok", "optimal")
         assert frozen.objective == pytest.approx(objective, rel=1e-9)
         np.testing.assert_allclose(frozen.buses_t.marginal_price[prices.columns], prices, atol=1e-6)
         pd.testing.assert_frame_equal(frozen.aidc.schedule(), schedule)
-        aidc.thaw(frozen)
-        assert aidc.optimize(frozen, **QUIET, **options).objective == pytest.approx(objective, rel=1e-9)
+        frozen.aidc.thaw()
+        assert frozen.aidc.optimize(**QUIET, **options).objective == pytest.approx(objective, rel=1e-9)
 
     def test_scenarios(self) -> None:
         n = grid()
@@ -177,8 +177,8 @@ class TestModesOfPyPSA:
         """Commitment stays a matter of integers: the objective is the same, and PyPSA itself has no prices then."""
         n = two_sites()
         n.generators.loc["local", ["committable", "p_min_pu", "start_up_cost"]] = [True, 0.3, 2.0]
-        aidc.optimize(n, **QUIET)
-        aidc.freeze(n)
+        n.aidc.optimize(**QUIET)
+        n.aidc.freeze()
         frozen = copy_network(n)
         frozen.optimize(**QUIET)
         assert frozen.objective == pytest.approx(n.objective, rel=1e-9)
@@ -188,27 +188,27 @@ class TestRefused:
     def test_without_a_schedule(self, tmp_path: Path) -> None:
         (tmp_path / "old.nc").write_bytes(b"old")
         with pytest.raises(aidc.NotSolvedError):
-            aidc.export(two_sites(), tmp_path / "old.nc")
+            two_sites().aidc.export(tmp_path / "old.nc")
         with pytest.raises(aidc.InputError, match="no AIDC"):
-            aidc.export(grid(), tmp_path / "old.nc")
+            grid().aidc.export(tmp_path / "old.nc")
         assert (tmp_path / "old.nc").read_bytes() == b"old"
 
     def test_with_a_schedule_of_another_solve(self, tmp_path: Path) -> None:
         n = two_sites()
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.optimize(output_flag=False)
         with pytest.raises(aidc.AIDCError):
-            aidc.export(n, tmp_path / "n.nc")
+            n.aidc.export(tmp_path / "n.nc")
         assert not list(tmp_path.iterdir())
 
     def test_where_a_part_of_the_snapshots_was_solved(self, tmp_path: Path) -> None:
         n = grid(12)
         site(n)
-        aidc.optimize(n, n.snapshots[:8], **QUIET)
+        n.aidc.optimize(n.snapshots[:8], **QUIET)
         with pytest.raises(aidc.StaleError, match=r"4 of 12 snapshots.*n.copy\(snapshots"):
-            aidc.export(n, tmp_path / "n.nc")
+            n.aidc.export(tmp_path / "n.nc")
         part = copy_network(n).copy(snapshots=n.snapshots[:8])
-        aidc.export(part, tmp_path / "n.nc")
+        part.aidc.export(tmp_path / "n.nc")
         plain = optimize_plainly(tmp_path / "n.nc", tmp_path / "plain")
         assert plain.objective == pytest.approx(n.objective, rel=1e-9)
 
@@ -218,37 +218,37 @@ class TestRefused:
         n.add("Generator", "sink", bus="grid", carrier="AC", p_nom=200.0, sign=-1, marginal_cost=0.01)
         n.add("StorageUnit", "battery", bus="grid", p_nom=2.0, max_hours=2.0, efficiency_store=0.5)
         site(n)
-        result = aidc.optimize(n, exclusive=["battery"], **QUIET)
+        result = n.aidc.optimize(exclusive=["battery"], **QUIET)
         assert result.exclusive == ("battery",)
         with pytest.raises(aidc.UnsupportedError, match="battery"):
-            aidc.export(n, tmp_path / "n.nc")
-        aidc.export(n, tmp_path / "n.nc", frozen=False)
+            n.aidc.export(tmp_path / "n.nc")
+        n.aidc.export(tmp_path / "n.nc", frozen=False)
         assert aidc.load(tmp_path / "n.nc").aidc.status["exclusive"] == ["battery"]
         with pytest.raises(aidc.UnsupportedError, match="battery"):
-            aidc.export(aidc.load(tmp_path / "n.nc"), tmp_path / "m.nc")
+            aidc.load(tmp_path / "n.nc").aidc.export(tmp_path / "m.nc")
 
 
 @UNPRICED
 def test_fleets_keep_their_relief(tmp_path: Path) -> None:
     n = tight()
     site(n, jobs=[job(hours=2.0, segments=2)])
-    aidc.optimize(n, **QUIET)
-    aidc.export(n, tmp_path / "frozen.nc")
+    n.aidc.optimize(**QUIET)
+    n.aidc.export(tmp_path / "frozen.nc")
     plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
     assert plain.objective == pytest.approx(n.objective, rel=1e-6)
     read = aidc.load(plain.file)
     pd.testing.assert_frame_equal(read.aidc.calls(), n.aidc.calls(), check_dtype=False)
     assert n.aidc.calls()["energy"].sum() > 0
-    assert aidc.optimize(read, **QUIET).objective == pytest.approx(n.objective, rel=1e-6)
+    assert read.aidc.optimize(**QUIET).objective == pytest.approx(n.objective, rel=1e-6)
     assert not is_frozen(read)
 
 
 def test_hours_that_relief_prices_are_told() -> None:
     """0.8 of the 0.9 MW that a call of two hours may shed: relief sets the price of 50 USD/MWh there."""
     n = tight()
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     with pytest.warns(aidc.PriceWarning, match="'f' sheds less than it may in 2 snapshots, the first 2030-01-01 03"):
-        aidc.freeze(n)
+        n.aidc.freeze()
 
 
 @UNPRICED
@@ -258,15 +258,15 @@ def test_fleets_alone_are_frozen_too(hook: bool, tmp_path: Path) -> None:
     if hook:
         n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
     else:
-        aidc.optimize(n, **QUIET)
-    aidc.export(n, tmp_path / "frozen.nc")
+        n.aidc.optimize(**QUIET)
+    n.aidc.export(tmp_path / "frozen.nc")
     plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
     assert plain.objective == pytest.approx(n.objective, rel=1e-6)
     pd.testing.assert_frame_equal(aidc.load(plain.file).aidc.calls(), n.aidc.calls(), check_dtype=False)
     part = tight()
-    aidc.optimize(part, part.snapshots[:6], **QUIET)
+    part.aidc.optimize(part.snapshots[:6], **QUIET)
     with pytest.raises(aidc.StaleError, match="2 of 8 snapshots"):
-        aidc.freeze(part)
+        part.aidc.freeze()
 
 
 FREE = {"p_nom": None, "p_nom_extendable": True, "p_nom_max": 30.0, "marginal_cost": 0.0, "capital_cost": -100.0}
@@ -276,11 +276,11 @@ def test_a_firm_fleet_of_free_size_stays_free(tmp_path: Path) -> None:
     """20 MW less 11.8 MW in hour 3 alone: plain PyPSA finds the size, and one more MWh there costs a MW of fleet."""
     n = tight(**FREE)
     n.loads_t.p_set["town"] = [10, 10, 10, 11.8, 11.4, 10, 10, 10]
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     assert n.generators.at["f", "p_nom_opt"] == pytest.approx(8.2)
     # A MW of fleet is worth 100 USD and costs 10 in each of eight hours, and once more what hour 3 is short of.
     assert n.buses_t.marginal_price["grid"].tolist() == pytest.approx([10, 10, 10, 30, 10, 10, 10, 10])
-    aidc.export(n, tmp_path / "frozen.nc")
+    n.aidc.export(tmp_path / "frozen.nc")
     plain = optimize_plainly(tmp_path / "frozen.nc", tmp_path / "plain")
     assert plain.objective == pytest.approx(n.objective, rel=1e-6)
     np.testing.assert_allclose(plain.prices, n.buses_t.marginal_price, atol=1e-6, rtol=1e-6)
@@ -298,6 +298,6 @@ def test_a_firm_fleet_of_free_size_beside_a_job(tmp_path: Path) -> None:
 def test_a_fleet_of_free_size_with_relief_is_not_frozen() -> None:
     """At a size that is data, plain PyPSA had 500 USD/MWh in hours 3 and 4, where the size is worth 230 in one."""
     n = tight(**TABLE, p_nom=None, p_nom_extendable=True, p_nom_max=9.0, capital_cost=-100.0)
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     with pytest.raises(aidc.UnsupportedError, match="fleets of free size, f"):
-        aidc.freeze(n)
+        n.aidc.freeze()

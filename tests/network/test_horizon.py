@@ -24,7 +24,7 @@ def resampled(hours: list[float]) -> pypsa.Network:
 
 def test_two_hour_snapshots_count_two_hours() -> None:
     n = site(resampled([2.0] * 4), jobs=[job(hours=4.0, segments=2)])
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     schedule = n.aidc.schedule()
     assert schedule["hours"].tolist() == [2.0, 2.0]
     assert schedule["energy"].sum() == pytest.approx(8.0)
@@ -33,7 +33,7 @@ def test_two_hour_snapshots_count_two_hours() -> None:
 
 def test_snapshots_of_one_and_three_hours() -> None:
     n = site(resampled([1.0, 3.0, 1.0, 3.0]), jobs=[job(hours=4.0, segments=4)])
-    result = aidc.optimize(n, **QUIET)
+    result = n.aidc.optimize(**QUIET)
     hours = n.snapshot_weightings["stores"]
     energy = (n.generators_t.p["dc A"] * hours).sum()
     assert energy == pytest.approx(n.aidc.schedule()["energy"].sum())
@@ -45,10 +45,10 @@ def test_snapshots_of_one_and_three_hours() -> None:
 
 def test_representative_days_keep_their_hours() -> None:
     n = site(grid())
-    plain = aidc.optimize(n, **QUIET).objective
+    plain = n.aidc.optimize(**QUIET).objective
     n.snapshot_weightings["objective"] = 365.0
     n.snapshot_weightings["generators"] = 365.0
-    weighted = aidc.optimize(n, **QUIET)
+    weighted = n.aidc.optimize(**QUIET)
     assert weighted.objective == pytest.approx(365 * plain)
     assert n.aidc.schedule()["hours"].sum() <= 8
 
@@ -57,7 +57,7 @@ def test_weightings_that_contradict_the_dates_are_refused() -> None:
     n = site(grid())
     n.snapshot_weightings.loc[:, :] = 365.0
     with pytest.raises(aidc.InputError, match=r"stores'\] at 2030-01-01 00:00:00 \(7 snapshots\).*given 365"):
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
 
 
 def test_a_missing_snapshot_is_named() -> None:
@@ -85,6 +85,6 @@ def test_fifteen_minutes_to_three_hours(minutes: int) -> None:
     n.add("Bus", "grid")
     n.add("Generator", "market", bus="grid", p_nom=100.0, marginal_cost=np.arange(count, 0.0, -1.0))
     site(n, jobs=[job(hours=8 * hours, segments=4)])
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     assert n.aidc.schedule()["segments"].sum() == 4
-    assert aidc.audit(n).passed
+    assert n.aidc.audit().passed

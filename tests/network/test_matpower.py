@@ -99,8 +99,8 @@ def test_an_aidc_in_a_case_and_a_file_of_it(tmp_path: Path) -> None:
     n.generators["marginal_cost_quadratic"] = 0.0
     n.set_snapshots(pd.date_range("2030-01-01", periods=8, freq="h"))
     site(n, "dc", [job()], bus="5")
-    aidc.optimize(n, **QUIET)
-    aidc.export(n, tmp_path / "frozen.nc")
+    n.aidc.optimize(**QUIET)
+    n.aidc.export(tmp_path / "frozen.nc")
     assert aidc.load(tmp_path / "frozen.nc").aidc.summary().loc["dc", "energy"] > 0
 
 

@@ -8,8 +8,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network import SCENARIOS, scenario_network, uses_storage
-from pypsa_aidc.network import indicators
+from pypsa_aidc.network import SCENARIOS, indicators, scenario_network, uses_storage
 from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 # Values of the calibrated case from an independent prototype (design, section 4): cost, grid, curtailment, battery.
@@ -25,13 +24,13 @@ PAPER_COSTS = {"S1": 473.03, "S2": 473.03, "S3": 368.99, "S4": 378.33, "S5": 447
 
 
 @pytest.fixture(scope="module")
-def solved(green_campus: ModuleType) -> dict[str, tuple[pypsa.Network, aidc.Result, dict[str, float]]]:
+def solved(green_campus: ModuleType) -> dict[str, tuple[pypsa.Network, aidc.network.Result, dict[str, float]]]:
     base = green_campus.network()
     results = {}
     for name in SCENARIOS:
         n = scenario_network(base, name, ["battery"])
         options = QUIET | {"mip_rel_gap": 1e-6, "time_limit": 20.0 if name == "S3" else 120.0}
-        result = aidc.optimize(n, exclusive=["battery"] if uses_storage(name) else [], **options)
+        result = n.aidc.optimize(exclusive=["battery"] if uses_storage(name) else [], **options)
         results[name] = (n, result, indicators(n, ["battery"]))
     return results
 
@@ -77,7 +76,7 @@ class TestCampus:
 
     def test_literal_formulation_has_the_same_optimum(self, green_campus: ModuleType, solved: dict) -> None:
         n = scenario_network(green_campus.network(), "S4", ["battery"])
-        literal = aidc.optimize(n, formulation="literal", **QUIET | {"mip_rel_gap": 1e-6, "time_limit": 300})
+        literal = n.aidc.optimize(formulation="literal", **QUIET | {"mip_rel_gap": 1e-6, "time_limit": 300})
         assert literal.optimal
         assert literal.objective == pytest.approx(solved["S4"][1].objective, abs=1e-4)
         assert literal.edges > 3 * solved["S4"][1].edges
@@ -87,7 +86,7 @@ class TestCampus:
         base = green_campus.network("P1")
         for name, cost in (("S4", 378.33), ("S6", 377.61)):
             n = scenario_network(base, name, ["battery"])
-            aidc.optimize(n, exclusive=["battery"] if name == "S6" else [], **QUIET | {"mip_rel_gap": 1e-6})
+            n.aidc.optimize(exclusive=["battery"] if name == "S6" else [], **QUIET | {"mip_rel_gap": 1e-6})
             numbers = indicators(n, ["battery"])
             assert numbers["cost"] == pytest.approx(cost, abs=0.01)
             assert numbers["peak"] == pytest.approx(1335.192, abs=1e-3)
@@ -96,7 +95,7 @@ class TestCampus:
 
 def test_energy_of_a_job_agrees_everywhere(tmp_path) -> None:
     n = two_sites()
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     schedule = n.aidc.schedule()
     for (name, load), group in schedule.groupby(["site", "job"]):
         energy = group["energy"].sum()
@@ -115,11 +114,11 @@ def test_hook_and_optimize_agree() -> None:
     mine: list[pd.Index] = []
     both = aidc.compose(aidc.extra_functionality, lambda n, snapshots: mine.append(snapshots))
     by_hook.optimize(extra_functionality=both, **QUIET)
-    result = aidc.optimize(by_call, **QUIET)
+    result = by_call.aidc.optimize(**QUIET)
     assert by_hook.objective == pytest.approx(result.objective)
     assert len(mine[0]) == 8
     assert by_hook.aidc.summary()["energy"].sum() == pytest.approx(by_call.aidc.summary()["energy"].sum())
-    assert aidc.audit(by_hook).passed
+    assert by_hook.aidc.audit().passed
 
 
 def test_users_own_functionality_is_called_after_the_jobs() -> None:
@@ -129,11 +128,10 @@ def test_users_own_functionality_is_called_after_the_jobs() -> None:
         assert "AIDC-path" in n.model.variables
         n.model.add_constraints(n.model["Generator-p"].sel(name="one A").isel(snapshot=0) == 0, name="mine")
 
-    aidc.optimize(n, extra_functionality=forbid_first_hour, **QUIET)
+    n.aidc.optimize(extra_functionality=forbid_first_hour, **QUIET)
     assert n.generators_t.p["one A"].iloc[0] == pytest.approx(0)
     with pytest.raises(aidc.InfeasibleError, match="mine"):
-        aidc.optimize(
-            two_sites(),
+        two_sites().aidc.optimize(
             extra_functionality=lambda n, snapshots: n.model.add_constraints(
                 n.model["Generator-p"].sel(name="one A") == 0, name="mine"
             ),
@@ -143,7 +141,7 @@ def test_users_own_functionality_is_called_after_the_jobs() -> None:
 
 def test_part_of_the_snapshots() -> None:
     n = site(grid(12))
-    aidc.optimize(n, n.snapshots[2:9], **QUIET)
+    n.aidc.optimize(n.snapshots[2:9], **QUIET)
     schedule = n.aidc.schedule()
     assert schedule["start"].min() >= n.snapshots[2]
     assert schedule["last"].max() <= n.snapshots[8]
@@ -153,7 +151,7 @@ def test_part_of_the_snapshots() -> None:
 
 def test_idle_gpus_draw_when_told_to() -> None:
     n = site(grid(), gpu=aidc.GPU("X", {"bf16": 1e15}, 80e9, train_w=500_000, idle_w=250_000), draw_idle=True)
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     power, gpus = n.aidc.power()["dc"], n.aidc.gpus()["dc", "A"]
     np.testing.assert_allclose(power["idle"], (8 - gpus) * 0.25)
     np.testing.assert_allclose(power["meter"], 1.25 * (power["base"] + power["A"] + power["idle"]))
@@ -162,14 +160,14 @@ def test_idle_gpus_draw_when_told_to() -> None:
 def test_connection_limits_the_meter() -> None:
     # 1 MW base and 2 MW training at a PUE of 1.25 fit into 3.75 MW, 4 MW training do not.
     n = site(grid(), p_nom=3.75)
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     assert n.aidc.power()["dc", "meter"].max() == pytest.approx(3.75)
     assert set(n.aidc.schedule()["gpus"]) == {4}
 
 
 def test_connection_may_be_built() -> None:
     n = site(grid(), p_nom_extendable=True, capital_cost=1000.0)
-    result = aidc.optimize(n, **QUIET)
+    result = n.aidc.optimize(**QUIET)
     assert n.links.at["dc import", "p_nom_opt"] == pytest.approx(3.75)
     assert result.audit is not None
     assert result.audit.passed
@@ -182,13 +180,13 @@ def test_negative_curtailment_costs_and_storage_costs_matter(green_campus: Modul
     for cost in (0.0, 20.83):
         n = base.copy()
         n.links.loc[["battery charging", "battery discharging"], "marginal_cost"] = [cost, 0.95 * cost]
-        aidc.optimize(n, exclusive=["battery"], **QUIET)
+        n.aidc.optimize(exclusive=["battery"], **QUIET)
         throughput[cost] = indicators(n, ["battery"])["battery"]
     assert throughput[0.0] > throughput[20.83] + 0.1
 
 
 def test_result_says_what_happened() -> None:
-    result = aidc.optimize(two_sites(), **QUIET)
+    result = two_sites().aidc.optimize(**QUIET)
     assert result.status == "optimal"
     assert result.gap <= 1e-9
     assert result.edges_before_pruning > result.edges > 0
@@ -200,7 +198,7 @@ def test_a_network_without_sites_is_plain_pypsa() -> None:
     n, plain = grid(), grid()
     for each in (n, plain):
         each.add("Load", "town", bus="grid", p_set=3.0)
-    result = aidc.optimize(n, **QUIET)
+    result = n.aidc.optimize(**QUIET)
     plain.optimize(**QUIET)
     assert (result.prices, result.gap, result.audit) == ("LP", 0.0, None)
     pd.testing.assert_frame_equal(n.generators_t.p, plain.generators_t.p)
@@ -208,8 +206,8 @@ def test_a_network_without_sites_is_plain_pypsa() -> None:
 
 def test_same_call_gives_the_same_schedule_and_model() -> None:
     first, second = two_sites(), two_sites()
-    aidc.optimize(first, **QUIET)
-    aidc.optimize(second, **QUIET)
+    first.aidc.optimize(**QUIET)
+    second.aidc.optimize(**QUIET)
     pd.testing.assert_frame_equal(first.aidc.schedule(), second.aidc.schedule())
     assert first.links["aidc_result"].equals(second.links["aidc_result"])
 
@@ -227,10 +225,10 @@ def test_scenarios_need_a_baseline() -> None:
 def test_a_job_does_not_wait_before_its_arrival() -> None:
     """Its first start pays for no restart unless it waits after the arrival; read back, it once did."""
     prompt = site(grid(6, [1.0, 1.0, 2.0, 3.0, 9.0, 9.0]), jobs=[job("A", 2.0, 2, arrival=2, restart_energy=1.0)])
-    aidc.optimize(prompt, **QUIET)
+    prompt.aidc.optimize(**QUIET)
     assert prompt.aidc.schedule()["restart"].tolist() == [False, False]
     assert prompt.aidc.power()["dc", "A"].tolist() == pytest.approx([0, 0, 2, 2, 0, 0])
     waiting = site(grid(6, [1.0, 1.0, 9.0, 9.0, 2.0, 2.0]), jobs=[job("A", 2.0, 2, arrival=2, restart_energy=1.0)])
-    aidc.optimize(waiting, **QUIET)
+    waiting.aidc.optimize(**QUIET)
     assert waiting.aidc.schedule()["restart"].tolist() == [True, False]
     assert waiting.aidc.power()["dc", "A"].tolist() == pytest.approx([0, 0, 0, 0, 3, 2])

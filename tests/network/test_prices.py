@@ -16,7 +16,7 @@ def solved() -> pypsa.Network:
     n.generators.loc["market", "p_nom"] = 6.0
     n.lines.loc["line", "s_nom"] = 2.0
     n.generators.loc["local", "p_nom"] = 30.0
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     return n
 
 
@@ -78,17 +78,17 @@ def test_a_plain_milp_leaves_zeros_and_pricing_mends_them() -> None:
     n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
     objective = n.objective
     assert (n.buses_t.marginal_price == 0).all(axis=None)
-    assert aidc.prices(n) == "fixed-path LP"
+    assert n.aidc.price() == "fixed-path LP"
     assert (n.buses_t.marginal_price > 0).all(axis=None)
     assert n.objective == pytest.approx(objective)
     again = n.buses_t.marginal_price.copy()
-    aidc.prices(n)
+    n.aidc.price()
     np.testing.assert_allclose(n.buses_t.marginal_price, again)
 
 
 def test_without_pricing_prices_are_absent_and_not_zero() -> None:
     n = two_sites()
-    result = aidc.optimize(n, prices=False, **QUIET)
+    result = n.aidc.optimize(prices=False, **QUIET)
     assert result.prices == "none"
     assert n.aidc.status["prices"] == "none"
     assert n.buses_t.marginal_price.isna().all(axis=None)
@@ -112,25 +112,25 @@ def test_weightings_do_not_distort_prices() -> None:
     n = site(grid(6))
     n.snapshot_weightings["objective"] = 10.0
     n.snapshot_weightings["generators"] = 10.0
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     np.testing.assert_allclose(n.buses_t.marginal_price["grid"], n.generators_t.marginal_cost["market"])
 
 
 def test_pricing_needs_a_solved_model() -> None:
     with pytest.raises(aidc.NotSolvedError, match="just been solved"):
-        aidc.prices(site(grid()))
+        site(grid()).aidc.price()
 
 
 def test_values_are_differences_of_optima() -> None:
     n = site(grid(8), gpus=6, p_nom=3.75)
     before = n.links.copy()
-    table = aidc.values(n, gpus=2, p_nom=2.5, **QUIET)
-    base = aidc.optimize(site(grid(8), gpus=6, p_nom=3.75), **QUIET).objective
-    larger = aidc.optimize(site(grid(8), gpus=6, p_nom=6.25), **QUIET).objective
+    table = n.aidc.values(gpus=2, p_nom=2.5, **QUIET)
+    base = site(grid(8), gpus=6, p_nom=3.75).aidc.optimize(**QUIET).objective
+    larger = site(grid(8), gpus=6, p_nom=6.25).aidc.optimize(**QUIET).objective
     rigid = site(grid(8), gpus=6, p_nom=3.75)
-    jobs = [load.with_rules(waiting=False) for load in aidc.sites(rigid)["dc"].loads.values()]
-    aidc.update(rigid, "dc", jobs=jobs)
-    without = aidc.optimize(rigid, **QUIET).objective
+    jobs = [load.with_rules(waiting=False) for load in rigid.aidc.sites["dc"].loads.values()]
+    rigid.aidc.update("dc", jobs=jobs)
+    without = rigid.aidc.optimize(**QUIET).objective
     assert table.loc[("dc", "p_nom"), "value"] == pytest.approx(base - larger)
     assert table.loc[("dc", "waiting"), "value"] == pytest.approx(without - base)
     assert table.loc[("dc", "waiting"), "value"] > 0
@@ -143,11 +143,11 @@ def test_waiting_is_worth_infinity_where_jobs_cannot_do_without_it() -> None:
     # In the first hours there is no supply for training at all.
     n.generators.loc["market", "p_nom"] = 10.0
     n.generators_t.p_max_pu["market"] = [0.125] * 3 + [1.0] * 5
-    table = aidc.values(site(n), only=["waiting"], **QUIET)
+    table = site(n).aidc.values(only=["waiting"], **QUIET)
     assert table["value"].iloc[0] == float("inf")
 
 
 def test_values_refuse_what_makes_no_sense() -> None:
     with pytest.raises(aidc.InputError) as caught:
-        aidc.values(site(grid()), gpus=0, p_nom=-1, only=["sleep"])
+        site(grid()).aidc.values(gpus=0, p_nom=-1, only=["sleep"])
     assert {fault.where for fault in caught.value.faults} == {"gpus", "p_nom", "only"}

@@ -14,7 +14,7 @@ from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 def assert_right(n: pypsa.Network) -> None:
     """Every job done, every balance closed, whatever the mode."""
-    report = aidc.audit(n)
+    report = n.aidc.audit()
     assert report.passed, report.violations
 
 
@@ -37,7 +37,7 @@ def beside_coal() -> pypsa.Network:
 
 def test_unit_commitment() -> None:
     n = beside_coal()
-    result = aidc.optimize(n, **QUIET)
+    result = n.aidc.optimize(**QUIET)
     assert_right(n)
     status = n.generators_t.status["coal"]
     assert set(np.round(status, 6)) <= {0.0, 1.0}
@@ -48,7 +48,7 @@ def test_unit_commitment() -> None:
 
 def test_linearized_unit_commitment() -> None:
     n = beside_coal()
-    aidc.optimize(n, linearized_unit_commitment=True, **QUIET)
+    n.aidc.optimize(linearized_unit_commitment=True, **QUIET)
     assert_right(n)
 
 
@@ -57,8 +57,8 @@ def test_transmission_losses() -> None:
     for n in (lossless, lossy):
         n.generators.loc["local", "marginal_cost"] = 60.0
         n.lines["r"] = 0.05
-    cheap = aidc.optimize(lossless, **QUIET)
-    dear = aidc.optimize(lossy, transmission_losses=True, **QUIET)
+    cheap = lossless.aidc.optimize(**QUIET)
+    dear = lossy.aidc.optimize(transmission_losses=True, **QUIET)
     assert_right(lossy)
     assert dear.objective > cheap.objective
     assert (lossy.lines_t.p0["line"] + lossy.lines_t.p1["line"]).sum() > 0
@@ -77,9 +77,9 @@ class TestSecurity:
         return site(n, bus="c")
 
     def test_outages_bind_and_jobs_move(self) -> None:
-        plain = aidc.optimize(self.meshed(), **QUIET)
+        plain = self.meshed().aidc.optimize(**QUIET)
         n = self.meshed()
-        secure = aidc.optimize(n, branch_outages=["gb", "bc", "gc"], **QUIET)
+        secure = n.aidc.optimize(branch_outages=["gb", "bc", "gc"], **QUIET)
         assert_right(n)
         assert secure.objective > plain.objective
         # After the outage of gc all imports of c take the way over b, and no more than 5 MW fit through it.
@@ -88,7 +88,7 @@ class TestSecurity:
 
     def test_outages_that_split_the_network_are_listed(self) -> None:
         # Row 18 of the collected user reports: a radial bus under N-1.
-        result = aidc.optimize(self.meshed(), branch_outages="all", **QUIET)
+        result = self.meshed().aidc.optimize(branch_outages="all", **QUIET)
         assert result.skipped_outages == ("Line cr",)
 
     def test_hook_in_pypsas_own_call(self) -> None:
@@ -96,15 +96,15 @@ class TestSecurity:
         by_hook.optimize.optimize_security_constrained(
             branch_outages=["gb", "bc", "gc"], extra_functionality=aidc.extra_functionality, **QUIET
         )
-        result = aidc.optimize(by_call, branch_outages=["gb", "bc", "gc"], **QUIET)
+        result = by_call.aidc.optimize(branch_outages=["gb", "bc", "gc"], **QUIET)
         assert by_hook.objective == pytest.approx(result.objective)
         assert_right(by_hook)
 
     def test_unknown_and_only_radial_outages_are_refused(self) -> None:
         with pytest.raises(aidc.InputError, match="ghost"):
-            aidc.optimize(self.meshed(), branch_outages=["ghost"], **QUIET)
+            self.meshed().aidc.optimize(branch_outages=["ghost"], **QUIET)
         with pytest.raises(aidc.InputError, match="does not split"):
-            aidc.optimize(self.meshed(), branch_outages=["cr"], **QUIET)
+            self.meshed().aidc.optimize(branch_outages=["cr"], **QUIET)
 
 
 class TestScenarios:
@@ -117,18 +117,18 @@ class TestScenarios:
 
     def test_one_schedule_for_all_scenarios(self) -> None:
         n = self.stochastic()
-        result = aidc.optimize(n, **QUIET)
+        result = n.aidc.optimize(**QUIET)
         p = n.generators_t.p
         np.testing.assert_allclose(p["rising", "dc A"], p["falling", "dc A"])
         assert_right(n)
         # The expected price is 0.7 (t+1) + 0.3 (8-t): a job decided for all scenarios follows it.
         expected = grid(prices=0.7 * np.arange(1.0, 9.0) + 0.3 * np.arange(8.0, 0.0, -1.0))
-        same = aidc.optimize(site(expected), **QUIET)
+        same = site(expected).aidc.optimize(**QUIET)
         assert result.objective == pytest.approx(same.objective)
 
     def test_stored_schedules_survive_a_file(self, tmp_path) -> None:
         n = self.stochastic()
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.export_to_netcdf(tmp_path / "n.nc")
         read = pypsa.Network(tmp_path / "n.nc")
         assert read.has_scenarios
@@ -162,7 +162,7 @@ class TestInvestmentPeriods:
 
     def test_each_period_does_its_own_work(self) -> None:
         n = site(self.periods(), jobs=[job(hours=3.0, segments=3, mode_change_cost=0.5)])
-        aidc.optimize(n, multi_investment_periods=True, **QUIET)
+        n.aidc.optimize(multi_investment_periods=True, **QUIET)
         assert_right(n)
         schedule = n.aidc.schedule()
         periods = schedule["start"].map(lambda snapshot: snapshot[0])
@@ -174,9 +174,9 @@ class TestInvestmentPeriods:
 
     def test_objective_is_that_of_two_weighted_days(self) -> None:
         n = site(self.periods(), jobs=[job(hours=3.0, segments=3)])
-        both = aidc.optimize(n, multi_investment_periods=True, **QUIET).objective
+        both = n.aidc.optimize(multi_investment_periods=True, **QUIET).objective
         single = [
-            aidc.optimize(site(grid(6, prices=prices), jobs=[job(hours=3.0, segments=3)]), **QUIET).objective
+            site(grid(6, prices=prices), jobs=[job(hours=3.0, segments=3)]).aidc.optimize(**QUIET).objective
             for prices in (np.arange(6.0, 0.0, -1.0), np.arange(1.0, 7.0))
         ]
         assert both == pytest.approx(10 * single[0] + single[1])
@@ -199,7 +199,7 @@ class TestNearOptimal:
 
     def test_jobs_are_done_within_the_budget(self) -> None:
         n = self.built()
-        best = aidc.optimize(n, **QUIET)
+        best = n.aidc.optimize(**QUIET)
         n.optimize.optimize_mga(
             weights={"Generator": {"p_nom": {"wind": 1.0}}},
             slack=0.2,
@@ -212,7 +212,7 @@ class TestNearOptimal:
 
     def test_costs_outside_of_the_budget_are_refused(self) -> None:
         n = self.built(mode_change_cost=1.0)
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         with pytest.raises(aidc.UnsupportedError, match="mode_change_cost of dc A"):
             n.optimize.optimize_mga(
                 weights={"Generator": {"p_nom": {"wind": 1.0}}},
@@ -236,11 +236,11 @@ def test_iterative_transmission_expansion() -> None:
 
 @pytest.mark.parametrize("model_kwargs", [{}, {"sparse": True}])
 def test_linopys_coming_semantics(model_kwargs: dict[str, object]) -> None:
-    legacy = aidc.optimize(two_sites(), **QUIET)
+    legacy = two_sites().aidc.optimize(**QUIET)
     with linopy.options as settings:
         settings.set_value(semantics="v1")
         n = two_sites()
-        result = aidc.optimize(n, model_kwargs=model_kwargs, **QUIET)
+        result = n.aidc.optimize(model_kwargs=model_kwargs, **QUIET)
     assert result.objective == pytest.approx(legacy.objective)
     assert_right(n)
 
@@ -251,7 +251,7 @@ def test_rules_with_memory_in_a_network() -> None:
         grid(prices=[9.0, 9, 1, 9, 9, 9, 1, 1]),
         jobs=[job(hours=4.0, restart_hours=0.5, restart_energy=0.3, min_wait=2.0)],
     )
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     assert_right(n)
     schedule = n.aidc.schedule()
     restarts = schedule[schedule["restart"]]
@@ -265,7 +265,7 @@ def test_mode_changes_are_paid_for() -> None:
     prices = [1.0, 1.0, 30.0, 30.0, 1.0, 1.0, 1.0, 1.0]
     free = site(grid(prices=prices, p_nom=100), jobs=[job(hours=7.0, segments=7)])
     paid = site(grid(prices=prices, p_nom=100), jobs=[job(hours=7.0, segments=7, mode_change_cost=1000.0)])
-    cheap, dear = aidc.optimize(free, **QUIET), aidc.optimize(paid, **QUIET)
+    cheap, dear = free.aidc.optimize(**QUIET), paid.aidc.optimize(**QUIET)
 
     def changes(n: pypsa.Network) -> int:
         steps = n.aidc.schedule()

@@ -14,7 +14,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.spec.spec import COLUMN, JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site, schema
+from pypsa_aidc.network.spec import schema
+from pypsa_aidc.network.spec.spec import COLUMN, JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from tests.conftest import ROOT
 from tests.network.tiny import FAST, grid, job, site
 
@@ -93,13 +94,13 @@ def test_mutations_in_a_network_overwrite_nothing(tmp_path: Path) -> None:
         damaged = n.copy()
         damaged.generators.loc["dc A", COLUMN] = text
         try:
-            aidc.sites(damaged)
+            _ = damaged.aidc.sites
         except aidc.SpecError:
-            findings = aidc.check(damaged)
+            findings = damaged.aidc.check()
             assert findings.worst == "error"
             for frozen in (True, False):
                 with pytest.raises(aidc.SpecError):
-                    aidc.export(damaged, tmp_path / "old.nc", frozen=frozen)
+                    damaged.aidc.export(tmp_path / "old.nc", frozen=frozen)
             assert (tmp_path / "old.nc").read_bytes() == b"old"
             assert len(list(tmp_path.iterdir())) == 1
 
@@ -108,7 +109,7 @@ class TestVersions:
     def test_version_1_of_a_job_gets_units_into_its_keys(self) -> None:
         """The text is that of LLM-A of the bundled campus, as version 1 wrote it."""
         load = load_job(OLD, "old").load
-        now = aidc.sites(pypsa.Network(ROOT / "networks" / "green_campus.nc"))["AIDC"].loads["AIDC LLM-A"]
+        now = pypsa.Network(ROOT / "networks" / "green_campus.nc").aidc.sites["AIDC"].loads["AIDC LLM-A"]
         assert load == now
         assert json.loads(OLD)["version"] == 1
         assert json.loads(dump_job(JobSpec("AIDC", load)))["version"] == 2

@@ -36,16 +36,16 @@ def test_remove_takes_everything_away() -> None:
     n = grid()
     before = n.copy()
     site(n, draw_idle=True, gpu="A100-80GB")
-    aidc.remove(n, "dc")
+    n.aidc.remove("dc")
     for component in ("Bus", "Link", "Load", "Generator"):
         assert list(n.c[component].static.index) == list(before.c[component].static.index)
-    assert aidc.list(n).empty
+    assert n.aidc.jobs.empty
     with pytest.raises(aidc.InputError, match="dc"):
-        aidc.remove(n, "dc")
+        n.aidc.remove("dc")
 
 
 def test_list_shows_jobs_and_what_they_need() -> None:
-    table = aidc.list(two_sites())
+    table = two_sites().aidc.jobs
     assert list(table.index) == [("one", "A"), ("one", "B"), ("two", "A")]
     assert table.loc[("two", "A"), "hours"] == pytest.approx(5.0 / 1.8)
     assert table.loc[("one", "B"), ["gpus", "modes", "segments"]].tolist() == [10, 2, 2]
@@ -54,14 +54,14 @@ def test_list_shows_jobs_and_what_they_need() -> None:
 def test_a_descriptor_gets_modes_of_the_pool() -> None:
     n = grid(24)
     descriptor = aidc.Job("A", aidc.Transformer.preset("LLaMA-13B"), 1e12, 1024, 2048, tranche_ratio=0.02)
-    aidc.add(n, "dc", bus="grid", gpus=512, gpu="A100-80GB", jobs=[descriptor])
-    load = aidc.sites(n)["dc"].loads["dc A"]
+    n.aidc.add("dc", bus="grid", gpus=512, gpu="A100-80GB", jobs=[descriptor])
+    load = n.aidc.sites["dc"].loads["dc A"]
     assert max(mode.gpus for mode in load.modes) == 512
     assert load.work == descriptor.tranche_flops
 
 
 def test_modes_beyond_the_pool_are_left_out() -> None:
-    load = aidc.sites(site(grid(), gpus=5))["dc"].loads["dc A"]
+    load = site(grid(), gpus=5).aidc.sites["dc"].loads["dc A"]
     assert load.modes == (SLOW,)
     with pytest.raises(aidc.InputError, match="at least 4"):
         site(grid(), gpus=3)
@@ -69,13 +69,13 @@ def test_modes_beyond_the_pool_are_left_out() -> None:
 
 def test_update_changes_pool_and_jobs_only() -> None:
     n = site(grid(), p_nom=12.0)
-    aidc.update(n, "dc", gpus=20, jobs=[job("B"), job("C")])
-    assert aidc.sites(n)["dc"].spec.gpus == 20
-    assert list(aidc.sites(n)["dc"].loads) == ["dc B", "dc C"]
+    n.aidc.update("dc", gpus=20, jobs=[job("B"), job("C")])
+    assert n.aidc.sites["dc"].spec.gpus == 20
+    assert list(n.aidc.sites["dc"].loads) == ["dc B", "dc C"]
     assert "dc A" not in n.generators.index
     assert n.links.at["dc import", "p_nom"] == 12.0
     with pytest.raises(aidc.InputError, match="'ghost'"):
-        aidc.update(n, "ghost", gpus=3)
+        n.aidc.update("ghost", gpus=3)
 
 
 class TestSeries:
@@ -155,7 +155,7 @@ class TestNamesAndCounts:
         n = grid()
         before = n.copy()
         with pytest.raises(aidc.InputError) as caught:
-            aidc.add(n, "dc/1", bus="nowhere", gpus=0, jobs=[], p_nom=-5.0, pue=0.5, base_load=-1.0)
+            n.aidc.add("dc/1", bus="nowhere", gpus=0, jobs=[], p_nom=-5.0, pue=0.5, base_load=-1.0)
         wheres = [fault.where for fault in caught.value.faults]
         assert wheres == ["name", "bus", "gpus", "jobs", "p_nom", "pue", "base_load"]
         assert unchanged(n, before)
@@ -164,7 +164,7 @@ class TestNamesAndCounts:
         n = grid()
         before = n.copy()
         with pytest.raises(aidc.InfeasibleError):
-            aidc.optimize(site(n.copy(), jobs=[job(hours=40.0)]))
+            site(n.copy(), jobs=[job(hours=40.0)]).aidc.optimize()
         with pytest.raises(aidc.InputError):
             site(n, jobs=[job(), aidc.TrainingLoad("B", 1e18, (SLOW,), deadline=None)], gpus=2)
         assert unchanged(n, before)
@@ -189,7 +189,7 @@ class TestUnits:
 class TestSpecification:
     def test_numbers_survive_json(self) -> None:
         n = site(grid(), gpus=np.int64(8), jobs=[job(hours=float(np.float32(4.1)), restart_hours=np.float64(0.25))])
-        load = aidc.sites(n)["dc"].loads["dc A"]
+        load = n.aidc.sites["dc"].loads["dc A"]
         assert load.rules.restart_hours == 0.25
         assert load.modes == (SLOW, FAST)
         assert load.baseline == SLOW
@@ -211,7 +211,7 @@ class TestSpecification:
         n = site(grid())
         n.links[COLUMN] = n.links[COLUMN].str.replace(old, new, n=1)
         with pytest.raises(aidc.SpecError, match=named) as caught:
-            aidc.sites(n)
+            _ = n.aidc.sites
         assert "dc import" in str(caught.value)
 
     @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ class TestSpecification:
         assert old in n.generators.at["dc A", COLUMN]
         n.generators[COLUMN] = n.generators[COLUMN].str.replace(old, new, n=1)
         with pytest.raises(aidc.SpecError, match=named) as caught:
-            aidc.sites(n)
+            _ = n.aidc.sites
         assert "dc" in str(caught.value)
 
     def test_missing_gpu_count_of_one_of_two_sites_is_named_on_read(self, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ class TestSpecification:
         n = site(grid())
         n.remove("Load", "dc base")
         with pytest.raises(aidc.SpecError, match="dc base"):
-            aidc.sites(n)
+            _ = n.aidc.sites
 
 
 def test_a_pue_in_per_cent_is_doubted() -> None:
@@ -267,7 +267,7 @@ def test_without_an_aidc_it_is_said() -> None:
 
 def test_power_has_no_negative_zeros() -> None:
     n = site(grid())
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     n.generators_t.p.loc[:, "dc A"] = n.generators_t.p["dc A"].where(n.generators_t.p["dc A"] > 0, -1e-12)
     power = n.aidc.power()["dc", "A"]
     assert (power == 0).any()
@@ -278,33 +278,33 @@ def test_update_is_as_if_added_so(tmp_path: Path) -> None:
     """Number for series, series for number, and back: as a site that was added with the last of them."""
     hours = np.linspace(1.1, 1.5, 8)
     n = site(grid(), pue=hours, base_load=1.0, p_nom=9.0)
-    aidc.update(n, "dc", pue=1.3, base_load=hours, p_nom=8.0)
+    n.aidc.update("dc", pue=1.3, base_load=hours, p_nom=8.0)
     wanted = site(grid(), pue=1.3, base_load=hours, p_nom=8.0)
-    assert aidc.sites(n) == aidc.sites(wanted)
+    assert n.aidc.sites == wanted.aidc.sites
     for other in (n, wanted):
-        aidc.optimize(other, **QUIET)
+        other.aidc.optimize(**QUIET)
     pd.testing.assert_frame_equal(n.aidc.power(), wanted.aidc.power(), check_freq=False)
     assert n.objective == pytest.approx(wanted.objective)
-    aidc.update(n, "dc", pue=hours, base_load=1.0)
+    n.aidc.update("dc", pue=hours, base_load=1.0)
     assert n.links_t.efficiency["dc import"].tolist() == pytest.approx(1 / hours)
     assert n.get_switchable_as_dense("Load", "p_set")["dc base"].eq(1.0).all()
-    assert aidc.load(aidc.export(n, tmp_path / "n.nc", frozen=False)).aidc.sites == n.aidc.sites
+    assert aidc.load(n.aidc.export(tmp_path / "n.nc", frozen=False)).aidc.sites == n.aidc.sites
 
 
 def test_update_refuses_all_at_once_and_changes_nothing() -> None:
     n = site(grid(), p_nom=9.0)
     with pytest.raises(aidc.InputError) as caught:
-        aidc.update(n, "dc", pue=0.9, base_load=[1.0], p_nom=-1.0)
+        n.aidc.update("dc", pue=0.9, base_load=[1.0], p_nom=-1.0)
     assert [fault.where for fault in caught.value.faults] == ["pue", "base_load", "p_nom"]
     assert n.links.at["dc import", "p_nom"] == 9.0
     with pytest.warns(aidc.UnitWarning, match="base_load of 375 MW"):
-        aidc.update(n, "dc", base_load=375.0, p_nom=1.4)
+        n.aidc.update("dc", base_load=375.0, p_nom=1.4)
 
 
 def test_idle_gpus_follow_the_pool() -> None:
     """Of twelve GPUs at 0.25 MW none is busy at first: 3 MW, where the eight before could draw 2."""
     gpu = aidc.GPU("X", {"bf16": 1e15}, memory=80e9, train_w=0.5e6, idle_w=0.25e6)
     n = site(grid(), gpu=gpu, draw_idle=True, p_nom=20.0)
-    aidc.update(n, "dc", gpus=12)
-    aidc.optimize(n, **QUIET)
+    n.aidc.update("dc", gpus=12)
+    n.aidc.optimize(**QUIET)
     assert n.aidc.power()["dc", "idle"].max() == pytest.approx(3.0)

@@ -20,7 +20,7 @@ from tests.network.tiny import QUIET, grid, job, site
 def prepared(n: pypsa.Network, file: Path) -> Paths:
     n.optimize.create_model()
     built: list[Paths] = []
-    aidc.hook(on_built=built.append)(n, n.snapshots)
+    aidc.network.hook(on_built=built.append)(n, n.snapshots)
     prepare(n, built[0], file)
     return built[0]
 
@@ -31,8 +31,8 @@ def test_optimum_is_the_same_with_and_without(batch: list[Instance]) -> None:
     feasible = [one for one in batch if one.least_cost() < np.inf]
     if not feasible:
         return
-    helped = aidc.optimize(network(feasible), prices=False, **QUIET)
-    alone = aidc.optimize(network(feasible), prices=False, warm_start=False, **QUIET)
+    helped = network(feasible).aidc.optimize(prices=False, **QUIET)
+    alone = network(feasible).aidc.optimize(prices=False, warm_start=False, **QUIET)
     assert helped.objective == pytest.approx(alone.objective, abs=1e-4)
 
 
@@ -49,7 +49,7 @@ def test_idle_gpus_and_own_constraints_count_in_the_bounds() -> None:
         objectives = []
         for warm_start in (True, False):
             n = site(grid(prices=price), jobs=[job("A"), job("B", 2.0, 2)], gpus=12, gpu=chip, draw_idle=True)
-            result = aidc.optimize(n, warm_start=warm_start, extra_functionality=at_most_five_megawatts, **QUIET)
+            result = n.aidc.optimize(warm_start=warm_start, extra_functionality=at_most_five_megawatts, **QUIET)
             objectives.append(result.objective)
         assert objectives[0] == pytest.approx(objectives[1], abs=1e-5)
 
@@ -69,4 +69,4 @@ def test_nothing_is_written_where_no_start_is_looked_for(tmp_path: Path) -> None
     for n in (committed, free):
         prepared(n, tmp_path / "start.sol")
         assert not (tmp_path / "start.sol").exists()
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.check import explain as infeasible
+from pypsa_aidc.network.checks import explain as infeasible
 from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 
@@ -22,7 +22,7 @@ class TestTimeLimit:
     def test_without_a_schedule_nothing_is_left_behind(self, green_campus: ModuleType) -> None:
         n = green_campus.network()
         with pytest.raises(aidc.NotSolvedError, match="time_limit"):
-            aidc.optimize(n, time_limit=0.05, warm_start=False, output_flag=False)
+            n.aidc.optimize(time_limit=0.05, warm_start=False, output_flag=False)
         assert has_no_results(n)
         with pytest.raises(aidc.NotSolvedError):
             n.aidc.schedule()
@@ -30,8 +30,8 @@ class TestTimeLimit:
     def test_with_a_schedule_status_and_gap_are_told(self, green_campus: ModuleType) -> None:
         n = green_campus.network()
         base = [load.idealized() for load in green_campus.loads()]
-        aidc.update(n, "AIDC", jobs=base)
-        result = aidc.optimize(n, time_limit=4, output_flag=False, mip_rel_gap=1e-9)
+        n.aidc.update("AIDC", jobs=base)
+        result = n.aidc.optimize(time_limit=4, output_flag=False, mip_rel_gap=1e-9)
         assert result.status == "time_limit"
         assert not result.optimal
         assert result.bound < result.objective
@@ -42,7 +42,7 @@ class TestTimeLimit:
 
 def test_a_solve_without_bound_says_so() -> None:
     n = site(grid())
-    result = replace(aidc.optimize(n, **QUIET), status="time_limit", bound=-np.inf, gap=np.inf)
+    result = replace(n.aidc.optimize(**QUIET), status="time_limit", bound=-np.inf, gap=np.inf)
     assert "no bound yet" in repr(result)
     assert "inf" not in repr(result)
 
@@ -53,9 +53,9 @@ class TestInfeasible:
     def test_too_few_gpus_for_the_campus(self, green_campus: ModuleType, gpus: int) -> None:
         """Fig. 12b of arXiv:2610.13047: 768 to 1152 GPUs are infeasible, 1280 restore feasibility."""
         n = green_campus.network()
-        aidc.update(n, "AIDC", gpus=gpus)
+        n.aidc.update("AIDC", gpus=gpus)
         with pytest.raises(aidc.InfeasibleError) as caught:
-            aidc.optimize(n, output_flag=False)
+            n.aidc.optimize(output_flag=False)
         text = str(caught.value)
         assert f"do not fit into {gpus} GPUs over 24 h, {gpus * 24:,} GPU-hours" in text
         assert "'LLM-A' needs at least 11,002 GPU-hours" in text
@@ -68,34 +68,34 @@ class TestInfeasible:
         jobs = [job("A", 4.0, 4), job("B", 4.0, 4)]
         n = site(grid(6), jobs=jobs, gpus=6)
         with pytest.raises(aidc.InfeasibleError) as caught:
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
         text = str(caught.value)
         assert "smallest pool that would do with these modes is 8 GPUs" in text
         assert "deadline of hour 8 for all jobs would do" in text
-        aidc.optimize(site(grid(6), jobs=jobs, gpus=8), **QUIET)
-        aidc.optimize(site(grid(8), jobs=jobs, gpus=6), **QUIET)
+        site(grid(6), jobs=jobs, gpus=8).aidc.optimize(**QUIET)
+        site(grid(8), jobs=jobs, gpus=6).aidc.optimize(**QUIET)
 
     def test_too_small_a_connection(self) -> None:
         with pytest.raises(aidc.InfeasibleError, match="at least 3.75 MW, of which the base load alone takes 1.25 MW"):
-            aidc.optimize(site(grid(), p_nom=3.0), **QUIET)
+            site(grid(), p_nom=3.0).aidc.optimize(**QUIET)
 
     def test_what_was_only_found_is_not_told_as_the_least(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Three 4-GPU jobs of 2 h in 6 h: one after the other 2 MW of IT do, side by side 6 MW."""
         n = site(grid(6), jobs=[job(name, 2.0, 2) for name in "ABC"], gpus=16, p_nom=5.0)
         found = infeasible._Need(proven=3.75, found=8.75)
         monkeypatch.setattr(infeasible, "_least_connection", lambda *_, **__: found)
-        text = aidc.explain(n)
+        text = n.aidc.explain()
         assert "connection of 5 MW may be too small" in text
         assert "takes at least 3.75 MW" in text
         assert "A connection of 8.75 MW is enough; what lies between is open" in text
         assert infeasible.site_reasons(n) == {}
-        assert not [each for each in aidc.check(n) if each.severity == "error"]
+        assert not [each for each in n.aidc.check() if each.severity == "error"]
         monkeypatch.undo()
-        assert "too small" not in aidc.explain(n)
+        assert "too small" not in n.aidc.explain()
 
     def test_a_search_that_finds_nothing_leaves_it_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(infeasible, "_SEARCH_SECONDS", 0.0)
-        text = aidc.explain(site(grid(), jobs=[job("A"), job("B")]))
+        text = site(grid(), jobs=[job("A"), job("B")]).aidc.explain()
         assert "open" in text
         assert "inf" not in text
 
@@ -103,20 +103,20 @@ class TestInfeasible:
         """Half of eight GPUs idle at 0.25 MW each, 2 MW of the slow mode, 1 MW base: 4 MW of IT, 5 MW at the meter."""
         gpu = aidc.GPU("X", {"bf16": 1e15}, memory=80e9, train_w=0.5e6, idle_w=0.25e6)
         n = site(grid(), p_nom=4.9, gpu=gpu, draw_idle=True)
-        assert "takes at least 5 MW" in aidc.explain(n)
+        assert "takes at least 5 MW" in n.aidc.explain()
         n.links.loc["dc import", "p_nom"] = 5.0
-        assert "too small" not in aidc.explain(n)
+        assert "too small" not in n.aidc.explain()
 
     def test_kilowatts_as_megawatts(self) -> None:
         with pytest.warns(aidc.UnitWarning):
             n = site(grid(), base_load=375.0, p_nom=1.4)
         with pytest.raises(aidc.InfeasibleError, match="335 times the connection: is it in kW"):
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
 
     def test_too_little_supply_is_named_by_component(self) -> None:
         n = site(grid(p_nom=3.0))
         with pytest.raises(aidc.InfeasibleError) as caught:
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
         text = str(caught.value)
         # 1 MW of base load and 2 MW of the slow mode behind a PUE of 1.25 take 3.75 MW: 0.75 MW, or 0.6 of IT, short.
         assert "works alone, but not in this network. It would be feasible if these gave way: Bus-nodal_balance" in text
@@ -124,20 +124,20 @@ class TestInfeasible:
 
     def test_supply_too_small_even_for_the_base_load(self) -> None:
         with pytest.raises(aidc.InfeasibleError, match="Constraints in conflict: .*market"):
-            aidc.optimize(site(grid(p_nom=1.0)), **QUIET)
+            site(grid(p_nom=1.0)).aidc.optimize(**QUIET)
 
     def test_a_job_that_cannot_finish_alone(self) -> None:
         with pytest.raises(
             aidc.InfeasibleError, match="'A' cannot finish by hour 8.*earliest finish with whole slots is hour 12"
         ):
-            aidc.optimize(site(grid(), jobs=[job(hours=20.0, segments=1)]), **QUIET)
+            site(grid(), jobs=[job(hours=20.0, segments=1)]).aidc.optimize(**QUIET)
 
     def test_earlier_results_do_not_survive_a_failure(self) -> None:
         n = site(grid())
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.generators.loc["market", "p_nom"] = 0.5
         with pytest.raises(aidc.InfeasibleError):
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
         assert has_no_results(n)
 
 
@@ -146,13 +146,13 @@ class TestBorder:
         n = site(grid())
         n.links.loc["dc import", "p_nom"] = -5.0
         with pytest.raises(aidc.InputError, match="Link 'dc import', p_nom: given -5"):
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
 
     def test_nan_in_any_load_is_named(self) -> None:
         n = site(grid())
         n.add("Load", "town", bus="grid", p_set=[1, 2, np.nan, 4, 5, 6, 7, np.nan])
         with pytest.raises(aidc.InputError, match=r"Load 'town', p_set: given 'NaN at 2030-01-01 02:00:00 and 1 more"):
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
 
     def test_a_line_without_reactance_is_named(self) -> None:
         # PyPSA 1.4 does not return from building such a network.
@@ -160,21 +160,21 @@ class TestBorder:
         n.add("Bus", "third", carrier="AC")
         n.add("Line", "short", bus0="far", bus1="third", x=0.0, s_nom=5.0, carrier="AC")
         with pytest.raises(aidc.InputError, match="Line 'short': given 'no impedance"):
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
 
     def test_an_island_without_generation_is_named(self) -> None:
         n = site(grid())
         n.add("Bus", "island", carrier="AC")
         n.add("Load", "village", bus="island", p_set=1.0)
         with pytest.raises(aidc.InputError, match="load 'village' in an island of 1 buses without generation"):
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
 
     def test_a_site_in_an_island_is_named(self) -> None:
         n = grid()
         n.add("Bus", "island", carrier="AC")
         site(n, bus="island")
         with pytest.raises(aidc.InputError, match="load 'dc base' in an island of 2 buses"):
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
 
 
 class TestStale:
@@ -184,7 +184,7 @@ class TestStale:
         site(n, base_load=np.linspace(1, 2, 8), pue=np.linspace(1.1, 1.3, 8))
         n.set_snapshots(n.snapshots + np.timedelta64(365, "D"))
         with pytest.raises(aidc.StaleError) as caught:
-            aidc.optimize(n, **QUIET)
+            n.aidc.optimize(**QUIET)
         assert {fault.where for fault in caught.value.faults} >= {"base_load of 'dc'", "pue of 'dc'"}
 
     def test_a_part_of_the_old_snapshots_is_fine(self) -> None:
@@ -192,15 +192,15 @@ class TestStale:
         site(n, base_load=np.linspace(1, 2, 12))
         part = n.copy(snapshots=n.snapshots[2:10])
         part.loads_t.p_set = part.loads_t.p_set.astype(float)
-        aidc.optimize(n, n.snapshots[2:10], **QUIET)
-        assert aidc.sites(part)["dc"].loads
+        n.aidc.optimize(n.snapshots[2:10], **QUIET)
+        assert part.aidc.sites["dc"].loads
 
     def test_other_snapshots_with_numbers_are_rebuilt(self) -> None:
         n = site(grid())
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.set_snapshots(n.snapshots[:6] + np.timedelta64(365, "D"))
         n.generators_t.marginal_cost["market"] = np.arange(6.0) + 1
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         schedule = n.aidc.schedule()
         assert schedule["segments"].sum() == 4
         assert schedule["start"].min().year == 2031
@@ -210,25 +210,25 @@ class TestStale:
         n.snapshot_weightings["generators"] = 0.5
         with pytest.raises(aidc.StaleError, match=r"aidc\.refresh"):
             n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
-        aidc.refresh(n)
+        n.aidc.refresh()
         n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
-        assert aidc.audit(n).passed
+        assert n.aidc.audit().passed
 
     def test_results_of_an_earlier_solve_are_refused(self) -> None:
         n = site(grid())
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.optimize(**QUIET)
         with pytest.raises(aidc.StaleError, match="solved again without AIDC jobs"):
             n.aidc.schedule()
 
     def test_decided_power_left_as_set_point_is_refused_by_the_hook_and_cleared_by_optimize(self) -> None:
         n = site(grid())
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.generators_t.p_set["dc A"] = n.generators_t.p["dc A"]
         with pytest.raises(aidc.StaleError, match="p_set"):
             n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
         n.generators_t.marginal_cost["market"] = np.arange(8.0)
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         assert n.aidc.schedule()["start"].min() == n.snapshots[0]
 
 
@@ -258,58 +258,56 @@ class TestAudit:
     def test_a_broken_constraint_is_reported(self, tamper: object, check: str) -> None:
         """Row 13: whatever the solver says, a broken bound shows in the results."""
         n = site(grid())
-        aidc.optimize(n, **QUIET)
-        assert aidc.audit(n).passed
+        n.aidc.optimize(**QUIET)
+        assert n.aidc.audit().passed
         tamper(n)  # type: ignore[operator]
-        report = aidc.audit(n)
+        report = n.aidc.audit()
         assert check in set(report.violations["check"])
         with pytest.raises(aidc.AuditError, match=check):
             report.raise_if_violated()
 
     def test_too_many_gpus_are_reported(self) -> None:
         n = site(grid())
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.links["aidc"] = n.links["aidc"].str.replace('"gpus": 8', '"gpus": 4')
-        violation = aidc.audit(n).violations.set_index("check")["violation"]
+        violation = n.aidc.audit().violations.set_index("check")["violation"]
         assert violation["GPU pool"] == pytest.approx(4.0)
 
     def test_rules_are_checked_again(self) -> None:
         n = site(grid())
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         schedule = n.aidc.schedule()
         assert schedule["start"].min() > n.snapshots[0]  # prices fall, so the job waits
         n.generators["aidc"] = n.generators["aidc"].str.replace('"waiting": true', '"waiting": false')
-        assert "waiting" in set(aidc.audit(n).violations["check"])
+        assert "waiting" in set(n.aidc.audit().violations["check"])
 
     def test_too_short_edges_are_reported(self) -> None:
         n = site(grid())
-        aidc.optimize(n, **QUIET)
+        n.aidc.optimize(**QUIET)
         n.generators["aidc"] = (
             n.generators["aidc"].str.replace("1e+15", "5e+14").str.replace("1000000000000000.0", "5e14")
         )
-        assert "enough time in each edge" in set(aidc.audit(n).violations["check"])
+        assert "enough time in each edge" in set(n.aidc.audit().violations["check"])
 
     def test_fractional_paths_are_reported(self) -> None:
         """Row 14: a solver that ignores integrality (here HiGHS told to solve the relaxation)."""
         n = two_sites()
         with pytest.raises(aidc.AuditError, match="fractional"):
-            aidc.optimize(n, solver_options={"solve_relaxation": True}, **QUIET)
+            n.aidc.optimize(solver_options={"solve_relaxation": True}, **QUIET)
         assert has_no_results(n)
-        result = aidc.optimize(
-            two_sites(), raise_on_violation=False, solver_options={"solve_relaxation": True}, **QUIET
-        )
+        result = two_sites().aidc.optimize(raise_on_violation=False, solver_options={"solve_relaxation": True}, **QUIET)
         assert result.audit is not None
         assert not result.audit.passed
         assert result.prices == "none"
 
     def test_an_unsolved_network_cannot_be_audited(self) -> None:
         with pytest.raises(aidc.NotSolvedError):
-            aidc.audit(site(grid()))
+            site(grid()).aidc.audit()
 
     def test_a_load_of_the_other_sign_counts_as_supply(self) -> None:
         # Row 6: PyPSA lets a Load have sign=+1.
         n = site(grid())
         n.add("Load", "feeder", bus="grid", sign=1.0, p_set=0.5)
-        result = aidc.optimize(n, **QUIET)
+        result = n.aidc.optimize(**QUIET)
         assert result.audit is not None
         assert result.audit.passed

@@ -38,8 +38,8 @@ NEGATIVE = [-50.0] * 6 + [10.0] * 2
 @pytest.mark.parametrize("build", [with_unit, with_store])
 def test_negative_prices_make_storage_burn_energy_unless_forbidden(build) -> None:
     free, bound = build(NEGATIVE), build(NEGATIVE)
-    cheap = aidc.optimize(free, **QUIET)
-    honest = aidc.optimize(bound, exclusive=["unit"], **QUIET)
+    cheap = free.aidc.optimize(**QUIET)
+    honest = bound.aidc.optimize(exclusive=["unit"], **QUIET)
     assert simultaneous(free) > 0.1
     assert simultaneous(bound) < 1e-6
     assert honest.objective > cheap.objective + 1.0
@@ -50,23 +50,23 @@ def test_negative_prices_make_storage_burn_energy_unless_forbidden(build) -> Non
 @pytest.mark.parametrize("build", [with_unit, with_store])
 def test_binaries_from_the_start_give_the_same_optimum(build) -> None:
     lazy, eager = build(NEGATIVE), build(NEGATIVE)
-    result = aidc.optimize(lazy, exclusive=["unit"], **QUIET)
-    eager.optimize(extra_functionality=aidc.hook(exclusive=["unit"]), **QUIET)
+    result = lazy.aidc.optimize(exclusive=["unit"], **QUIET)
+    eager.optimize(extra_functionality=aidc.network.hook(exclusive=["unit"]), **QUIET)
     assert eager.objective == pytest.approx(result.objective, abs=1e-6)
 
 
 @pytest.mark.parametrize("build", [with_unit, with_store])
 def test_positive_prices_need_no_binaries(build) -> None:
     n = build()
-    aidc.optimize(n, exclusive=["unit"], **QUIET)
+    n.aidc.optimize(exclusive=["unit"], **QUIET)
     assert not [name for name in n.model.binaries if name.startswith("AIDC-charges")]
     assert simultaneous(n) < 1e-6
 
 
 def test_audit_reports_storage_that_does_both() -> None:
     n = with_unit(NEGATIVE)
-    aidc.optimize(n, **QUIET)
-    assert "exclusive charge and discharge" in set(aidc.audit(n, exclusive=("unit",)).violations["check"])
+    n.aidc.optimize(**QUIET)
+    assert "exclusive charge and discharge" in set(n.aidc.audit(exclusive=("unit",)).violations["check"])
 
 
 def test_what_cannot_be_excluded_is_refused() -> None:
@@ -74,5 +74,5 @@ def test_what_cannot_be_excluded_is_refused() -> None:
     n.links.loc["in", "p_nom_extendable"] = True
     n.add("Store", "direct", bus="grid", e_nom=1.0)
     with pytest.raises(aidc.InputError) as caught:
-        aidc.optimize(n, exclusive=["unit", "direct", "ghost"], **QUIET)
+        n.aidc.optimize(exclusive=["unit", "direct", "ghost"], **QUIET)
     assert [fault.where for fault in caught.value.faults] == ["Link 'in'", "direct", "exclusive"]

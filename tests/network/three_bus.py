@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-import pypsa_aidc as aidc
-
 SERIES = pd.read_csv(Path(__file__).parent / "data" / "three_bus.csv")
 """MW of a synthetic region around its peak; profile and relief of the synthetic fleet as shares of its peak."""
 
@@ -48,5 +46,5 @@ def with_fleet(name: str = "f", bus: str = "3", **terms: object) -> pypsa.Networ
     values |= {"profile": SERIES["profile"].to_numpy()} | terms
     if len(terms):
         values |= {"marginal_cost": 500.0}
-    aidc.add_fleet(n, name, bus=bus, **values)  # type: ignore[arg-type]
+    n.aidc.add_fleet(name, bus=bus, **values)  # type: ignore[arg-type]
     return n

@@ -9,8 +9,8 @@ import pypsa
 import pypsa_aidc as aidc
 
 QUIET = {"output_flag": False, "mip_rel_gap": 1e-9}
-SLOW = aidc.Mode((1, 1, 4), gpus=4, flops_per_s=1e15, it_power=2.0)
-FAST = aidc.Mode((1, 1, 8), gpus=8, flops_per_s=1.8e15, it_power=4.0)
+SLOW = aidc.training.Mode((1, 1, 4), gpus=4, flops_per_s=1e15, it_power=2.0)
+FAST = aidc.training.Mode((1, 1, 8), gpus=8, flops_per_s=1.8e15, it_power=4.0)
 HOUR = 3.6e18  # FLOPs that SLOW does in an hour
 
 
@@ -32,7 +32,7 @@ def grid(hours: int = 8, prices: object = None, p_nom: float = 100.0) -> pypsa.N
 def site(n: pypsa.Network, name: str = "dc", jobs: object = None, **options: object) -> pypsa.Network:
     """Add a site with sensible defaults, and return the network."""
     values = {"bus": "grid", "gpus": 8, "pue": 1.25, "base_load": 1.0} | options
-    aidc.add(n, name, jobs=[job()] if jobs is None else jobs, **values)  # type: ignore[arg-type]
+    n.aidc.add(name, jobs=[job()] if jobs is None else jobs, **values)  # type: ignore[arg-type]
     return n
 
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pypsa
 import pytest
 
-import pypsa_aidc as aidc
 from pypsa_aidc import fleet
 from pypsa_aidc.network import scenario_network
 from tests.conftest import ROOT
@@ -17,7 +16,7 @@ def solved() -> pypsa.Network:
     """One site with one job of four hours in a market whose price falls from 8 to 1 USD/MWh; do not change it."""
     n = site(grid())
     n.name = "little"
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     return n
 
 
@@ -25,7 +24,7 @@ def solved() -> pypsa.Network:
 def solved_pair() -> pypsa.Network:
     """Two sites with three jobs; do not change it."""
     n = two_sites()
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     return n
 
 
@@ -33,7 +32,7 @@ def solved_pair() -> pypsa.Network:
 def campus() -> pypsa.Network:
     """The campus of [1] in S6; do not change it."""
     n = scenario_network(pypsa.Network(ROOT / "networks" / "green_campus.nc"), "S6", ["battery"])
-    aidc.optimize(n, exclusive=["battery"], mip_rel_gap=1e-6, time_limit=60, output_flag=False)
+    n.aidc.optimize(exclusive=["battery"], mip_rel_gap=1e-6, time_limit=60, output_flag=False)
     return n
 
 
@@ -44,7 +43,7 @@ def envelope() -> fleet.Envelope:
         [range(200), ["c1", "c2"], ["eligible", "floor"]], names=["hour", "cluster", "layer"]
     )
     power = np.random.default_rng(0).gamma(2.0, 1.0, len(index))
-    return fleet.envelope_from_frame(index.to_frame(index=False).assign(power=power), source="two clusters")
+    return fleet.Envelope.from_frame(index.to_frame(index=False).assign(power=power), source="two clusters")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import pypsa_aidc as aidc
 from pypsa_aidc import fleet
 from tests.report.page import Page
 
@@ -31,11 +30,10 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def path(campus, envelope, tmp_path_factory) -> Path:
-    return aidc.report(
-        campus,
+    return campus.aidc.report(
         tmp_path_factory.mktemp("report") / "campus.html",
-        surface=fleet.surface(envelope),
-        contract=fleet.contract(envelope),
+        surface=fleet.Surface.of(envelope),
+        contract=fleet.Contract.of(envelope),
         exclusive=["battery"],
     )
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import pypsa_aidc as aidc
 from pypsa_aidc.cli import app
 from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
-from pypsa_aidc.headroom import headroom
+from pypsa_aidc.headroom import bus_headroom
 from pypsa_aidc.network.loads.site import copy_network
 from tests.conftest import ROOT
 from tests.headroom.grids import triangle
@@ -122,7 +122,7 @@ def test_the_answer_has_the_notices_of_the_file(folder, tmp_path) -> None:
 
 def test_fleets_without_sites(tmp_path) -> None:
     n = tight()
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     n.export_to_netcdf(tmp_path / "fleet.nc")
     answer = answered(tmp_path / "fleet.nc", "--out", tmp_path / "r.html")
     assert set(answer["tables"]) == {"jobs", "fleets", "calls", "limits"}
@@ -135,7 +135,7 @@ def test_fleets_without_sites(tmp_path) -> None:
 
 def test_headroom_as_the_verb_headroom_writes_it(folder, solved_pair, tmp_path) -> None:
     n = copy_network(solved_pair)
-    found = headroom(n)
+    found = bus_headroom(n)
     found.to_netcdf(tmp_path / "headroom.nc")
     answer = answered(folder / "solved.nc", "--headroom", tmp_path / "headroom.nc", "--out", tmp_path / "r.html")
     page = Page(tmp_path / "r.html")
@@ -152,7 +152,7 @@ def test_headroom_as_the_verb_headroom_writes_it(folder, solved_pair, tmp_path) 
     assert "fixed dispatch, distribution factors" in page.words
     assert len(answer["tables"]["headroom"]) == len(frame)
     n.buses.loc[["grid", "far"], ["x", "y"]] = [[1.0, 2.0], [3.0, 5.0]]
-    headroom(n).to_netcdf(tmp_path / "placed.nc")
+    bus_headroom(n).to_netcdf(tmp_path / "placed.nc")
     placed = answered(folder / "solved.nc", "--headroom", tmp_path / "placed.nc", "--out", tmp_path / "r.html")
     assert not any("map" in note for note in placed["notes"])
     assert any(alt.startswith("Map of headroom") for _, _, alt in Page(tmp_path / "r.html").images)
@@ -164,7 +164,7 @@ def test_headroom_as_the_verb_headroom_writes_it(folder, solved_pair, tmp_path) 
 def test_a_headroom_file_that_does_not_fit(folder, tmp_path, name, named) -> None:
     path = folder / "envelope.nc" if name == "envelope" else tmp_path / f"{name}.nc"
     if name == "other":
-        headroom(triangle()).to_netcdf(path)
+        bus_headroom(triangle()).to_netcdf(path)
     with pytest.raises(aidc.InputError, match=named):
         answered(folder / "solved.nc", "--headroom", path, "--out", tmp_path / "never.html")
     assert not (tmp_path / "never.html").exists()

@@ -17,7 +17,7 @@ from tests.report.composed import composed, front
 
 
 def test_workbook_holds_every_number(solved_pair, tmp_path) -> None:
-    path = aidc.report(solved_pair, tmp_path / "report.xlsx")
+    path = solved_pair.aidc.report(tmp_path / "report.xlsx")
     accessor = solved_pair.aidc
     sheets = pd.read_excel(path, sheet_name=None, engine="openpyxl")
     assert next(iter(sheets)) == "Overview"
@@ -37,16 +37,16 @@ def test_workbook_holds_every_number(solved_pair, tmp_path) -> None:
 
 def test_text_is_never_a_formula(short, tmp_path) -> None:
     short.name = "=1+1"
-    aidc.optimize(short, **QUIET)
-    book = openpyxl.load_workbook(aidc.report(short, tmp_path / "report.xlsx", provenance={"=A1": "=2+2"}))
+    short.aidc.optimize(**QUIET)
+    book = openpyxl.load_workbook(short.aidc.report(tmp_path / "report.xlsx", provenance={"=A1": "=2+2"}))
     cells = [cell for sheet in book for row in sheet.iter_rows() for cell in row]
     assert not [cell for cell in cells if cell.data_type == "f"]
     assert any(cell.value == "=2+2" for cell in cells)
 
 
 def test_pdf_holds_text_and_figures(solved_pair, envelope, tmp_path) -> None:
-    path = aidc.report(
-        solved_pair, tmp_path / "report.pdf", surface=fleet.surface(envelope), title="α ≥ 0.95", synthetic=["prices"]
+    path = solved_pair.aidc.report(
+        tmp_path / "report.pdf", surface=fleet.Surface.of(envelope), title="α ≥ 0.95", synthetic=["prices"]
     )
     book = pypdf.PdfReader(path)
     text = " ".join(" ".join(page.extract_text() for page in book.pages).split())
@@ -59,14 +59,14 @@ def test_pdf_holds_text_and_figures(solved_pair, envelope, tmp_path) -> None:
 
 @pytest.mark.parametrize("suffix", [".html", ".xlsx", ".pdf"])
 def test_the_same_call_gives_the_same_bytes_whatever_the_users_style(solved, tmp_path, suffix) -> None:
-    first = aidc.report(solved, tmp_path / f"first{suffix}").read_bytes()
+    first = solved.aidc.report(tmp_path / f"first{suffix}").read_bytes()
     with mpl.rc_context({"axes.facecolor": "black", "font.size": 20, "savefig.dpi": 30}):
-        second = aidc.report(solved, tmp_path / f"second{suffix}").read_bytes()
+        second = solved.aidc.report(tmp_path / f"second{suffix}").read_bytes()
     assert first == second
 
 
 def test_a_workbook_bears_no_date(solved, tmp_path) -> None:
-    with zipfile.ZipFile(aidc.report(solved, tmp_path / "report.xlsx")) as book:
+    with zipfile.ZipFile(solved.aidc.report(tmp_path / "report.xlsx")) as book:
         assert {part.date_time[0] for part in book.infolist()} == {1980}
         assert b"2000-01-01" in book.read("docProps/core.xml")
 
@@ -74,7 +74,7 @@ def test_a_workbook_bears_no_date(solved, tmp_path) -> None:
 def test_the_network_stays_as_it_was(solved, tmp_path) -> None:
     before = solved.aidc.power()
     columns = {name: list(solved.c[name].static.columns) for name in ("Bus", "Link", "Generator")}
-    aidc.report(solved, tmp_path / "report.html")
+    solved.aidc.report(tmp_path / "report.html")
     pd.testing.assert_frame_equal(solved.aidc.power(), before)
     assert columns == {name: list(solved.c[name].static.columns) for name in columns}
 
@@ -101,7 +101,7 @@ class TestNothingHalfWritten:
 
         monkeypatch.setitem(front.WRITERS, ".html", fail)
         with pytest.raises(RuntimeError, match="out of ink"):
-            aidc.report(solved, path)
+            solved.aidc.report(path)
         assert path.read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
 
@@ -116,14 +116,14 @@ class TestNothingHalfWritten:
 
         monkeypatch.setattr(Path, "write_bytes", fill)
         with pytest.raises(OSError, match="No space left"):
-            aidc.report(solved, path)
+            solved.aidc.report(path)
         assert path.read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
 
     def test_an_old_file_is_replaced(self, solved, tmp_path) -> None:
         path = tmp_path / "report.html"
         path.write_text("old")
-        assert aidc.report(solved, path) == path
+        assert solved.aidc.report(path) == path
         assert path.read_text().startswith("<!DOCTYPE html>")
         assert list(tmp_path.iterdir()) == [path]
 
@@ -143,39 +143,39 @@ def test_bad_input_is_named(solved, tmp_path, options, named) -> None:
     (tmp_path / "folder.html").mkdir()
     path = tmp_path / options.pop("path", "report.html")
     with pytest.raises(aidc.InputError, match=named):
-        aidc.report(solved, path, **options)
+        solved.aidc.report(path, **options)
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder.html"]
 
 
 def test_all_faults_are_told_together(solved, tmp_path) -> None:
     with pytest.raises(aidc.InputError) as caught:
-        aidc.report(solved, tmp_path / "nowhere" / "report.doc", exclusive=["ghost"])
+        solved.aidc.report(tmp_path / "nowhere" / "report.doc", exclusive=["ghost"])
     assert len(caught.value.faults) == 3
 
 
 def test_a_network_without_sites(tmp_path) -> None:
     with pytest.raises(aidc.InputError, match="at least one AIDC"):
-        aidc.report(grid(), tmp_path / "report.html")
+        grid().aidc.report(tmp_path / "report.html")
 
 
 def test_a_network_that_is_not_solved(short, tmp_path) -> None:
     with pytest.raises(aidc.NotSolvedError, match=r"aidc\.optimize"):
-        aidc.report(short, tmp_path / "report.html")
+        short.aidc.report(tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_network_solved_again_without_its_jobs(tmp_path) -> None:
     n = site(grid(), jobs=[job("A", 2.0, 2)])
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     n.generators.loc["market", "p_nom"] = 99.0
     n.c.generators.dynamic["p"]["dc A"] = 0.0
     with pytest.raises(aidc.StaleError, match="solved again"):
-        aidc.report(n, tmp_path / "report.html")
+        n.aidc.report(tmp_path / "report.html")
 
 
 def test_a_library_that_is_not_there_is_named(solved, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(front, "find_spec", lambda name: None)
     for suffix, library in ((".xlsx", "xlsxwriter"), (".pdf", "reportlab")):
         with pytest.raises(aidc.UnsupportedError, match=library):
-            aidc.report(solved, tmp_path / f"report{suffix}")
-    assert aidc.report(solved, tmp_path / "report.html").is_file()
+            solved.aidc.report(tmp_path / f"report{suffix}")
+    assert solved.aidc.report(tmp_path / "report.html").is_file()

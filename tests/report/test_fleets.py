@@ -19,8 +19,8 @@ from tests.report.page import Page
 def loads() -> pypsa.Network:
     """A fleet with one call of 2 h and rebound, and a firm one; no site. Do not change it."""
     n = tight(contract=CONTRACT, peak=1.0, events=1)
-    aidc.add_fleet(n, "firm", bus="grid", p_nom=0.1)
-    aidc.optimize(n, **QUIET)
+    n.aidc.add_fleet("firm", bus="grid", p_nom=0.1)
+    n.aidc.optimize(**QUIET)
     return n
 
 
@@ -29,7 +29,7 @@ def beside() -> pypsa.Network:
     """A fleet beside a training site. Do not change it."""
     n = tight(**TABLE, events=3, marginal_cost=50.0)
     site(n, jobs=[job(hours=2.0, segments=2)])
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     return n
 
 
@@ -106,19 +106,19 @@ def test_sites_and_fleets_together(beside) -> None:
 
 @pytest.mark.slow
 def test_every_kind_of_file_has_the_fleets(loads, tmp_path) -> None:
-    page = Page(aidc.report(loads, tmp_path / "fleets.html"))
+    page = Page(loads.aidc.report(tmp_path / "fleets.html"))
     assert page.stack == []
     assert {"Fleets", "Terms of fleets", "Relief by duration", "Limits of fleets", "Calls"} <= set(page.tables)
     assert "Fleet power by snapshot" not in page.tables
     # Balance, two fleets, prices, audit.
     assert len(page.images) == 5
-    book = aidc.report(loads, tmp_path / "fleets.xlsx")
+    book = loads.aidc.report(tmp_path / "fleets.xlsx")
     sheets = pd.read_excel(book, sheet_name=None, engine="openpyxl")
     assert sheets["Calls"]["energy (MWh)"].to_list() == pytest.approx(loads.aidc.calls()["energy"].to_list())
     series = sheets["Fleet power by snapshot"]["f meter (MW)"]
     assert series.to_list() == pytest.approx(loads.aidc.power()["f", "meter"].to_list())
     assert len(openpyxl.load_workbook(book)["Figures"]._images) == 5
-    pages = pypdf.PdfReader(aidc.report(loads, tmp_path / "fleets.pdf")).pages
+    pages = pypdf.PdfReader(loads.aidc.report(tmp_path / "fleets.pdf")).pages
     text = " ".join(" ".join(each.extract_text() for each in pages).split())
     for words in ("Terms of fleets", "Limits of fleets", "f is held back by depth of calls of 2 h", "0.648"):
         assert words in text
@@ -134,14 +134,14 @@ def test_a_file_gives_the_same_section(loads, tmp_path) -> None:
 
 def test_a_fleet_that_is_not_solved_is_refused(tmp_path) -> None:
     with pytest.raises(aidc.NotSolvedError, match=r"aidc\.optimize"):
-        aidc.report(tight(), tmp_path / "never.html")
+        tight().aidc.report(tmp_path / "never.html")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_synthetic_fleet_says_so() -> None:
     terms = aidc.Contract(power=0.1, duration=2, reliability=0.95, noneligible=0.5, synthetic=True)
     n = tight(contract=terms, peak=1.0)
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     told = composed(n)
     assert told.levels == ["warning"]
     assert "Synthetic, not measured: Generator f." in told.words
@@ -151,10 +151,10 @@ def test_a_synthetic_fleet_says_so() -> None:
 def test_notes_tell_the_notices_and_what_is_not_shown() -> None:
     n = tight()
     site(n, jobs=[job(hours=2.0, segments=2)])
-    aidc.optimize(n, prices=False, **QUIET)
+    n.aidc.optimize(prices=False, **QUIET)
     notes = composed(n, synthetic=("prices of gas",)).document.notes
     assert notes[0] == "Caution. No prices: the solve was told to do without. " + (
-        "Solve with aidc.optimize(n), which prices with all schedules fixed."
+        "Solve with n.aidc.optimize(), which prices with all schedules fixed."
     )
     assert notes[1] == "Caution. Synthetic, not measured: prices of gas."
     assert [note.split(":")[0] for note in notes[2:]] == ["Prices and value of flexibility"] * 2

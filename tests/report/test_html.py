@@ -9,7 +9,6 @@ import pandas as pd
 import pypsa
 import pytest
 
-import pypsa_aidc as aidc
 from pypsa_aidc import fleet
 from pypsa_aidc.plots import sites as plot
 from pypsa_aidc.report import sections
@@ -26,7 +25,7 @@ def number(text: str) -> float:
 @pytest.fixture(scope="module")
 def path(solved_pair, envelope, tmp_path_factory) -> Path:
     target = tmp_path_factory.mktemp("report") / "report.html"
-    return aidc.report(solved_pair, target, surface=fleet.surface(envelope), contract=fleet.contract(envelope))
+    return solved_pair.aidc.report(target, surface=fleet.Surface.of(envelope), contract=fleet.Contract.of(envelope))
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(path) -> None:
@@ -109,8 +108,8 @@ def test_values_of_flexibility(solved) -> None:
 
 
 def test_surface_and_contract(solved, envelope) -> None:
-    K = fleet.surface(envelope, durations=(1, 4), reliabilities=(0.5, 0.95))
-    terms = fleet.contract(envelope)
+    K = fleet.Surface.of(envelope, durations=(1, 4), reliabilities=(0.5, 0.95))
+    terms = fleet.Contract.of(envelope)
     told = composed(solved, surface=K, contract=terms)
     rows = told.tables["Surface K"]
     assert rows[0] == ["duration (h)", "K at 0.5 (MW)", "K at 0.95 (MW)", "windows"]
@@ -125,8 +124,8 @@ def test_surface_and_contract(solved, envelope) -> None:
 def test_what_stands_in_a_file_cannot_become_markup(short, tmp_path) -> None:
     short.name = "<script>alert(1)</script>"
     short.meta["note"] = "<img src=x onerror=alert(1)>" + "x" * 1000
-    aidc.optimize(short, **QUIET)
-    page = Page(aidc.report(short, tmp_path / "report.html", provenance={"<b>": "&"}, synthetic=["<i>"]))
+    short.aidc.optimize(**QUIET)
+    page = Page(short.aidc.report(tmp_path / "report.html", provenance={"<b>": "&"}, synthetic=["<i>"]))
     assert page.all("script") == []
     assert [attrs for attrs in page.all("img") if "onerror" in attrs] == []
     assert "<script>alert(1)</script>" in page.words
@@ -164,7 +163,7 @@ def test_many_sites_are_drawn_together() -> None:
     n = grid()
     for number_ in range(7):
         site(n, f"dc{number_}", [job("A", 2.0, 2)])
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     told = composed(n)
     assert told.pictures[2:3] == ["All sites"]
     assert len(told.pictures) == 5
@@ -175,7 +174,7 @@ def test_periods() -> None:
     n = grid()
     n.investment_periods = [2030, 2040]
     site(n)
-    aidc.optimize(n, multi_investment_periods=True, **QUIET)
+    n.aidc.optimize(multi_investment_periods=True, **QUIET)
     told = composed(n)
     assert "16 snapshots from 2030, 2030-01-01 00:00" in told.words
     assert told.tables["Schedule"][1][2].startswith("2030, ")
@@ -185,7 +184,7 @@ def test_periods() -> None:
 def test_scenarios_are_announced_and_their_prices_left_out() -> None:
     n = site(grid())
     n.set_scenarios({"rising": 0.7, "falling": 0.3})
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     told = composed(n)
     assert told.levels == ["warning", "note"]
     assert "Payments" not in told.tables
@@ -199,7 +198,7 @@ def test_many_sources_are_drawn_together_and_lose_nothing() -> None:
         n.add("Generator", carrier, bus="grid", carrier=carrier, p_nom=0.9 - 0.1 * number_, marginal_cost=number_)
     n.add("Load", "town", bus="grid", p_set=1.5)
     site(n, jobs=[job("A", 2.0, 2)])
-    aidc.optimize(n, **QUIET)
+    n.aidc.optimize(**QUIET)
     whole = n.aidc.balance()
     hours = n.snapshot_weightings["stores"]
     fewer = sections._fewer_sources(whole, whole.mul(hours, axis=0).sum())

@@ -51,7 +51,7 @@ def test_outages_left_out(solved) -> None:
 
 
 def test_absent_prices_are_never_shown_as_zero(short) -> None:
-    aidc.optimize(short, prices=False, **QUIET)
+    short.aidc.optimize(prices=False, **QUIET)
     told = composed(short)
     assert told.levels == ["warning"]
     assert "No prices: the solve was told to do without." in told.words
@@ -81,7 +81,7 @@ def test_a_failed_audit(solved) -> None:
 
 
 def test_what_is_synthetic_says_so(solved, envelope) -> None:
-    K = fleet.surface(envelope)
+    K = fleet.Surface.of(envelope)
     made_up = fleet.Surface(K.data.assign_attrs(synthetic=1, source="a made-up fleet"))
     terms = fleet.Contract(power=2.0, duration=4, reliability=0.95, noneligible=20.0, synthetic=True)
     told = composed(solved, surface=made_up, contract=terms, synthetic=("price of gas",))
@@ -111,6 +111,6 @@ def test_a_headroom_that_says_it_is_synthetic() -> None:
 
 
 def test_the_worst_comes_first(short) -> None:
-    aidc.optimize(short, prices=False, **QUIET)
+    short.aidc.optimize(prices=False, **QUIET)
     told = composed(ended(short, status="time_limit"), synthetic=("all",))
     assert told.levels == ["danger", "warning", "warning"]

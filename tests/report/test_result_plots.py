@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import pypsa_aidc as aidc
 from pypsa_aidc import fleet
 from pypsa_aidc.network.solve.result import Result
 from pypsa_aidc.plots import sites as plot
@@ -23,7 +22,7 @@ def test_no_result_of_the_fleet_lacks_a_plot() -> None:
 
 def test_results_on_a_network(solved_pair, green_campus) -> None:
     assert_labelled(solved_pair.aidc.plot())
-    report = aidc.audit(solved_pair)
+    report = solved_pair.aidc.audit()
     assert f"{len(report.frame)} of {len(report.frame)} checks passed" in report.plot().axes[0].get_title()
     assert_labelled(report.plot())
     result = Result("time_limit", 35.2, 35.0, 0.0057, "highs", "time", 1337, 3230, 0.5, 2.1, "none")

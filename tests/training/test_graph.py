@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pypsa_aidc import AIDCError, InfeasibleError, InputError, Mode, Rules, TrainingLoad
-from pypsa_aidc.training import Slots, cheapest_path, cheapest_through, checkpoint_graph, earliest_finish
+from pypsa_aidc import AIDCError, InfeasibleError, InputError, Rules, TrainingLoad
+from pypsa_aidc.training import Mode, Slots, cheapest_path, cheapest_through, checkpoint_graph, earliest_finish
 from tests.brute_force import schedules
 from tests.strategies import horizons, plain_loads, prices, ruled_loads, uneven_horizons
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pypsa_aidc import GPU, Candidates, InputError, Job, MemoryModel, Mode, PowerModel, Transformer, generate_modes
+from pypsa_aidc import GPU, InputError, Job, MemoryModel, Transformer, generate_modes
+from pypsa_aidc.training import Candidates, Mode, PowerModel
 from pypsa_aidc.training.modes import mark_dominated
 
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)

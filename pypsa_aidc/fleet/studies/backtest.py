@@ -73,91 +73,96 @@ class Backtest:
 
         return plot_backtest(self)
 
+    @classmethod
+    def of(
+        cls,
+        source: Envelope | npt.ArrayLike,
+        durations: Sequence[int] = (1, 4, 24),
+        reliability: float = 0.95,
+        *,
+        portfolio: Portfolio = None,
+        boundary: Boundary | None = None,
+        train_weeks: int = 8,
+        test_weeks: int = 4,
+        normalised: bool = False,
+        method: Method = "sup",
+    ) -> Backtest:
+        """Estimate K before every weekly origin and test it after it.
 
-def backtest(
-    source: Envelope | npt.ArrayLike,
-    durations: Sequence[int] = (1, 4, 24),
-    reliability: float = 0.95,
-    *,
-    portfolio: Portfolio = None,
-    boundary: Boundary | None = None,
-    train_weeks: int = 8,
-    test_weeks: int = 4,
-    normalised: bool = False,
-    method: Method = "sup",
-) -> Backtest:
-    """Estimate K before every weekly origin and test it after it.
+        Parameters
+        ----------
+        source
+            An envelope, or one hourly series of relief, MW.
+        durations, reliability, method
+            As for `pypsa_aidc.fleet.surface`.
+        portfolio, boundary
+            As for `pypsa_aidc.fleet.surface`.
+        train_weeks, test_weeks
+            Length of the training and the test window, weeks.
+        normalised
+            Offer the training firmness times the mean power of the test weeks, instead of the training megawatts.
 
-    Parameters
-    ----------
-    source
-        An envelope, or one hourly series of relief, MW.
-    durations, reliability, method
-        As for `pypsa_aidc.fleet.surface`.
-    portfolio, boundary
-        As for `pypsa_aidc.fleet.surface`.
-    train_weeks, test_weeks
-        Length of the training and the test window, weeks.
-    normalised
-        Offer the training firmness times the mean power of the test weeks, instead of the training megawatts.
+        Returns
+        -------
+        Backtest
 
-    Returns
-    -------
-    Backtest
+        Raises
+        ------
+        InputError
+            A series too short for one origin.
 
-    Raises
-    ------
-    InputError
-        A series too short for one origin.
-
-    References
-    ----------
-    [2] M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406. Its derating is chosen on the folds it is judged on; the
-    nested one, which uses past folds only, goes beyond it.
-    """
-    faults = Faults("Backtest")
-    check_grid(faults, durations, (reliability,), method)
-    for name, weeks in (("train_weeks", train_weeks), ("test_weeks", test_weeks)):
-        faults.number(name, weeks, at_least=1, integer=True)
-    synthetic = isinstance(source, Envelope) and source.synthetic
-    if isinstance(source, Envelope):
+        References
+        ----------
+        [2] M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406. Its derating is chosen on the folds it is judged on;
+        the nested one, which uses past folds only, goes beyond it.
+        """
+        faults = Faults("Backtest")
+        check_grid(faults, durations, (reliability,), method)
+        for name, weeks in (("train_weeks", train_weeks), ("test_weeks", test_weeks)):
+            faults.number(name, weeks, at_least=1, integer=True)
+        synthetic = isinstance(source, Envelope) and source.synthetic
+        if isinstance(source, Envelope):
+            faults.raise_any()
+            series = source.relief(portfolio, boundary or "idle-retained").sum("cluster", skipna=False).to_numpy()
+        else:
+            for name, value in (("portfolio", portfolio), ("boundary", boundary)):
+                faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
+            series = hourly(source, faults)
+        train, test = train_weeks * WEEK, test_weeks * WEEK
+        origins = range(train, series.size - test + 1, WEEK)
+        faults.require(
+            len(origins) > 0, "series", f"{series.size} hours", f"at least {train + test} hours for one origin"
+        )
         faults.raise_any()
-        series = source.relief(portfolio, boundary or "idle-retained").sum("cluster", skipna=False).to_numpy()
-    else:
-        for name, value in (("portfolio", portfolio), ("boundary", boundary)):
-            faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
-        series = hourly(source, faults)
-    train, test = train_weeks * WEEK, test_weeks * WEEK
-    origins = range(train, series.size - test + 1, WEEK)
-    faults.require(len(origins) > 0, "series", f"{series.size} hours", f"at least {train + test} hours for one origin")
-    faults.raise_any()
-    rows: list[dict[str, float]] = []
-    summary: dict[int, dict[str, float]] = {}
-    for h in durations:
-        minima = running_minima(series, [h])[h]
-        folds = []
-        for origin in origins:
-            past, future = series[origin - train : origin], series[origin : origin + test]
-            K = float(dependable(minima[origin - train : origin - h + 1], [reliability], method)[0])
-            offered = K * np.nanmean(future) / np.nanmean(past) if normalised else K
-            windows = minima[origin : origin + test - h + 1]
-            folds.append((origin, K, float(offered), windows[~np.isnan(windows)]))
-        own = _folds(h, folds, reliability, test)
-        rows += own
-        coverage, nested = (np.array([row[name] for row in own]) for name in ("coverage", "nested_coverage"))
-        summary[h] = {
-            "coverage": float(np.nanmean(coverage)),
-            "worst": float(np.nanmin(coverage)),
-            "met": int((coverage >= reliability).sum()),
-            "origins": len(own),
-            "factor": derating([(offered, windows) for _, _, offered, windows in folds], reliability),
-            "nested_coverage": float(np.nanmean(nested)) if not np.isnan(nested).all() else float("nan"),
-            "nested_met": int((nested >= reliability).sum()),
-            "nested_origins": int((~np.isnan(nested)).sum()),
-        }
-    table = pd.DataFrame.from_dict(summary, orient="index").rename_axis("duration")
-    counts = ["met", "origins", "nested_met", "nested_origins"]
-    return Backtest(pd.DataFrame(rows), table.astype(dict.fromkeys(counts, int)), reliability, normalised, synthetic)
+        rows: list[dict[str, float]] = []
+        summary: dict[int, dict[str, float]] = {}
+        for h in durations:
+            minima = running_minima(series, [h])[h]
+            folds = []
+            for origin in origins:
+                past, future = series[origin - train : origin], series[origin : origin + test]
+                K = float(dependable(minima[origin - train : origin - h + 1], [reliability], method)[0])
+                offered = K * np.nanmean(future) / np.nanmean(past) if normalised else K
+                windows = minima[origin : origin + test - h + 1]
+                folds.append((origin, K, float(offered), windows[~np.isnan(windows)]))
+            own = _folds(h, folds, reliability, test)
+            rows += own
+            coverage, nested = (np.array([row[name] for row in own]) for name in ("coverage", "nested_coverage"))
+            summary[h] = {
+                "coverage": float(np.nanmean(coverage)),
+                "worst": float(np.nanmin(coverage)),
+                "met": int((coverage >= reliability).sum()),
+                "origins": len(own),
+                "factor": derating([(offered, windows) for _, _, offered, windows in folds], reliability),
+                "nested_coverage": float(np.nanmean(nested)) if not np.isnan(nested).all() else float("nan"),
+                "nested_met": int((nested >= reliability).sum()),
+                "nested_origins": int((~np.isnan(nested)).sum()),
+            }
+        table = pd.DataFrame.from_dict(summary, orient="index").rename_axis("duration")
+        counts = ["met", "origins", "nested_met", "nested_origins"]
+        return Backtest(
+            pd.DataFrame(rows), table.astype(dict.fromkeys(counts, int)), reliability, normalised, synthetic
+        )
 
 
 def _folds(h: int, folds: list[tuple[int, float, float, Floats]], target: float, test: int) -> list[dict[str, float]]:

@@ -9,11 +9,11 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.condition import MONTH, Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
-from pypsa_aidc.fleet.surface import surface
+from pypsa_aidc.fleet.surface import Surface
 from pypsa_aidc.fleet.windows import Method
 
 
-def eras(
+def compare_eras(
     envelope: Envelope,
     duration: int = 4,
     reliability: float = 0.95,
@@ -57,7 +57,7 @@ def eras(
     for name, mask in masks.items():
         own = Condition(within=mask)
         options = {"portfolio": portfolio, "boundary": boundary, "method": method, "condition": own}
-        result = surface(envelope, (duration,), (reliability,), **options)  # type: ignore[arg-type]
+        result = Surface.of(envelope, (duration,), (reliability,), **options)  # type: ignore[arg-type]
         rows[name] = {
             "mean": result.data.attrs["mean"],
             "K": result.K.item(),

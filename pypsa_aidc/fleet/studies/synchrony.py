@@ -78,7 +78,7 @@ class Synchrony:
         return plot_synchrony(self)
 
 
-def synchrony(statistics: Statistics, model: PowerModel | None = None) -> dict[str, Synchrony]:
+def measure_synchrony(statistics: Statistics, model: PowerModel | None = None) -> dict[str, Synchrony]:
     """Synchrony of priorities in a workload, workloads in a cluster, clusters in the fleet (Sec. 3.2 of [2]).
 
     Parameters

@@ -46,38 +46,38 @@ class SyntheticFleet:
     def __repr__(self) -> str:
         return f"SyntheticFleet(seed {self.seed}, {self.statistics})"
 
+    @classmethod
+    def generate(cls, seed: int = 0) -> SyntheticFleet:
+        """Make the synthetic fleet.
+
+        Parameters
+        ----------
+        seed
+            0 gives the calibrated fleet; another seed another fleet with the same K surfaces, but other fluctuations.
+
+        Returns
+        -------
+        SyntheticFleet
+
+        Raises
+        ------
+        InputError
+            A seed that is no whole number of at least 0.
+
+        References
+        ----------
+        [2] M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406. The raw trace cannot be redistributed.
+        """
+        faults = Faults("Synthetic fleet")
+        faults.number("seed", seed, at_least=0, integer=True)
+        faults.raise_any()
+        return built(parameters(), seed)
+
 
 def parameters() -> dict[str, Any]:
     """Calibrated parameters of the synthetic fleet, with what each was fitted to."""
     text = resources.files(__package__).joinpath("parameters.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
-
-
-def synthetic(seed: int = 0) -> SyntheticFleet:
-    """Make the synthetic fleet.
-
-    Parameters
-    ----------
-    seed
-        0 gives the calibrated fleet; another seed another fleet with the same K surfaces, but other fluctuations.
-
-    Returns
-    -------
-    SyntheticFleet
-
-    Raises
-    ------
-    InputError
-        A seed that is no whole number of at least 0.
-
-    References
-    ----------
-    [2] M. Li, "Beyond Scalar Flexibility", arXiv 2609.05406. The raw trace cannot be redistributed.
-    """
-    faults = Faults("Synthetic fleet")
-    faults.number("seed", seed, at_least=0, integer=True)
-    faults.raise_any()
-    return built(parameters(), seed)
 
 
 @waiting("synthetic fleet")

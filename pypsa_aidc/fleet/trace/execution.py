@@ -65,64 +65,64 @@ class Execution:
 
         return plot_execution(self)
 
+    @classmethod
+    def of(cls, trace: Trace, *, keep: str | Path | None = None) -> Execution:
+        """Find the first and last hour of every pod, and join the delays of the execution summary.
 
-def execution(trace: Trace, *, keep: str | Path | None = None) -> Execution:
-    """Find the first and last hour of every pod, and join the delays of the execution summary.
+        The public summary has durations and delays but no timestamps, so the span comes from the pod table; a pod that
+        pauses in between counts as held throughout at its mean.
 
-    The public summary has durations and delays but no timestamps, so the span comes from the pod table; a pod that
-    pauses in between counts as held throughout at its mean.
+        Parameters
+        ----------
+        trace
+            An hourly trace with a pod identifier and an execution summary.
+        keep
+            Folder for the results of partitions; None computes everything anew.
 
-    Parameters
-    ----------
-    trace
-        An hourly trace with a pod identifier and an execution summary.
-    keep
-        Folder for the results of partitions; None computes everything anew.
+        Returns
+        -------
+        Execution
 
-    Returns
-    -------
-    Execution
-
-    Raises
-    ------
-    InputError
-        A layout without pods and hours, no summary, missing columns, unreadable files.
-    """
-    faults = Faults(f"Execution spans of '{trace.folder}'")
-    faults.require(trace.layout.kind == "hourly", "layout", trace.layout.name, "an hourly layout")
-    faults.require(bool(trace.summary), "summary", trace.layout.summary, "a table with the delay of each pod")
-    faults.raise_any()
-    delays = _delays(trace)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(keep) if keep is not None else Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        pieces = [
-            kept(folder, "spans", trace, piece, partial(_seen, trace, piece))[0]
-            for piece in track(trace.pods, "executions, by partition")
-        ]
-    parts, conflicts = [], 0
-    for bucket in track(range(BUCKETS), "executions and their delays"):
-        mine = pl.concat(piece.filter(pl.col("bucket") == bucket) for piece in pieces)
-        pods = mine.group_by("pod").agg(
-            pl.col("first").min(), pl.col("last").max(), pl.col("gpu_hours").sum(), pl.col(*TRAITS, "cores").min()
-        )
-        with reading(f"{trace.folder}, {trace.layout.summary}"):
-            own = (
-                delays.filter(_bucket() == bucket)
-                .group_by("pod")
-                .agg(pl.col("delay").min(), (pl.col("delay").n_unique() > 1).alias("conflict"))
-                .collect(engine="streaming")
+        Raises
+        ------
+        InputError
+            A layout without pods and hours, no summary, missing columns, unreadable files.
+        """
+        faults = Faults(f"Execution spans of '{trace.folder}'")
+        faults.require(trace.layout.kind == "hourly", "layout", trace.layout.name, "an hourly layout")
+        faults.require(bool(trace.summary), "summary", trace.layout.summary, "a table with the delay of each pod")
+        faults.raise_any()
+        delays = _delays(trace)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(keep) if keep is not None else Path(scratch)
+            folder.mkdir(parents=True, exist_ok=True)
+            pieces = [
+                kept(folder, "spans", trace, piece, partial(_seen, trace, piece))[0]
+                for piece in track(trace.pods, "executions, by partition")
+            ]
+        parts, conflicts = [], 0
+        for bucket in track(range(BUCKETS), "executions and their delays"):
+            mine = pl.concat(piece.filter(pl.col("bucket") == bucket) for piece in pieces)
+            pods = mine.group_by("pod").agg(
+                pl.col("first").min(), pl.col("last").max(), pl.col("gpu_hours").sum(), pl.col(*TRAITS, "cores").min()
             )
-        conflicts += int(own["conflict"].sum())
-        held = pl.col("last") - pl.col("first") + 1
-        spans = pods.join(own, on="pod", how="left").select(
-            "delay", *TRAITS, "cores", start="first", end=pl.col("last") + 1, gpus=pl.col("gpu_hours") / held
-        )
-        parts.append(spans.select(pl.col(name).cast(kind) for name, kind in SPAN_TYPES.items()))
-    table = pl.concat(parts).sort("start", "end", "gpus", *TRAITS)
-    faults.require(table.height > 0, "pods", 0, "at least one with GPU-hours")
-    faults.raise_any()
-    return Execution(table, conflicts)
+            with reading(f"{trace.folder}, {trace.layout.summary}"):
+                own = (
+                    delays.filter(_bucket() == bucket)
+                    .group_by("pod")
+                    .agg(pl.col("delay").min(), (pl.col("delay").n_unique() > 1).alias("conflict"))
+                    .collect(engine="streaming")
+                )
+            conflicts += int(own["conflict"].sum())
+            held = pl.col("last") - pl.col("first") + 1
+            spans = pods.join(own, on="pod", how="left").select(
+                "delay", *TRAITS, "cores", start="first", end=pl.col("last") + 1, gpus=pl.col("gpu_hours") / held
+            )
+            parts.append(spans.select(pl.col(name).cast(kind) for name, kind in SPAN_TYPES.items()))
+        table = pl.concat(parts).sort("start", "end", "gpus", *TRAITS)
+        faults.require(table.height > 0, "pods", 0, "at least one with GPU-hours")
+        faults.raise_any()
+        return Execution(table, conflicts)
 
 
 def _bucket() -> pl.Expr:

@@ -144,22 +144,114 @@ class Statistics:
         record = {"synthetic": self.synthetic, "audit": self.audit.to_dict()}
         (target / "audit.json").write_text(json.dumps(record, indent=2), encoding="utf-8")
 
+    @classmethod
+    def of(
+        cls,
+        trace: Trace,
+        *,
+        keep: str | Path | None = None,
+        max_rejected: float = 0.01,
+        count_servers: bool = True,
+        gaps: Sequence[tuple[float, float]] = (),
+    ) -> Statistics:
+        """Reduce a trace to its sufficient statistics, one partition after another.
 
-def load_statistics(folder: str | Path) -> Statistics:
-    """Read what `Statistics.save` wrote.
+        Peak memory is that of one partition (a day of an hourly trace) plus the statistics themselves. With `keep`, the
+        result of each partition is written once it is complete; a later run with the same files and options picks it up
+        and redoes what is missing, half-written or made from other files. Sums run in parallel, so two runs agree to
+        rounding.
 
-    Raises
-    ------
-    InputError
-        A file is missing or unreadable.
-    """
-    source = Path(folder)
-    with reading(source):
-        record = json.loads((source / "audit.json").read_text(encoding="utf-8"))
-        cells, capacity, observed = (
-            pl.read_parquet(source / f"{name}.parquet") for name in ("cells", "capacity", "observed")
-        )
-    return Statistics(cells, capacity, Audit(**record["audit"]), record["synthetic"], observed["hour"].to_numpy())
+        Parameters
+        ----------
+        trace
+            From `pypsa_aidc.fleet.trace.trace`.
+        keep
+            Folder for the partition results of an hourly trace; None computes everything anew.
+        max_rejected
+            Largest share of faulty rows, 0 … 1, that is still only counted; beyond it the trace is refused.
+        count_servers
+            Whether to count server hours whose pods use more GPU-hours than the server has accelerators.
+        gaps
+            Pairs of start and end, in hours of the trace as `Statistics.hours` counts them (hour 0 is midnight UTC of
+            the first day where the trace has stamps), in which the record itself was down. Each hour that
+            one touches is missing. Otherwise an hour between the first and the last event of a job list in which no job
+            ran is idle: 0 MW, and valid. In an hourly trace, hours without any row are missing anyway.
+
+        Returns
+        -------
+        Statistics
+
+        Warns
+        -----
+        UnitWarning
+            Partitions whose utilisation looks as if it were in the other scale.
+        EraWarning
+            A state, workload or priority that first appears more than a week into the trace.
+        CoverageWarning
+            More than 5 % of the hours are missing.
+
+        Raises
+        ------
+        InputError
+            Unreadable files, missing columns, nothing usable, impossible gaps, or more than `max_rejected` faulty rows.
+        """
+        faults = Faults(f"Statistics of '{trace.folder}'")
+        faults.number("max_rejected", max_rejected, at_least=0, at_most=1)
+        spans = trace.layout.kind == "spans"
+        faults.require(keep is None or not spans, "keep", keep, "None: a trace of spans is read in one go")
+        for number, gap in enumerate(gaps):
+            for moment in gap:
+                faults.number(f"gaps[{number}]", moment)
+            faults.require(
+                len(gap) == 2 and gap[0] < gap[-1], f"gaps[{number}]", gap, "hours (start, end) in this order"
+            )
+        faults.raise_any()
+        if spans:
+            cells, capacity, audit, observed = aggregated_spans(trace)
+        else:
+            cells, capacity, audit, observed = aggregated(trace, None if keep is None else Path(keep), count_servers)
+        for number, (start, end) in enumerate(gaps):
+            beside = (observed + 1 <= start) | (observed >= end)
+            whole = f"{observed.min():g} … {observed.max() + 1:g}" if observed.size else "none left"
+            faults.require(
+                not beside.all(), f"gaps[{number}]", (start, end), f"a gap within the hours of the trace, {whole}"
+            )
+            observed = observed[beside]
+            faults.require(
+                observed.size > 0, f"gaps[{number}]", (start, end), f"less than all hours of the trace, {whole}"
+            )
+        if audit.rejected_share > max_rejected:
+            for reason, count in audit.rejected.items():
+                given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows: {reason}"
+                faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
+        faults.raise_any()
+        result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
+        warn_of_holes(result.coverage, audit.source)
+        if LOOKS_LIKE_FRACTIONS in audit.noted:
+            noted, first = (kept[LOOKS_LIKE_FRACTIONS] for kept in (audit.noted, audit.examples))
+            text = f"{noted} {LOOKS_LIKE_FRACTIONS}, first {first}"
+            warnings.warn(f"'{trace.folder}': {text}: fractions?", UnitWarning, stacklevel=2)
+        for word, hour in result.eras().items():
+            text = f"{word} first appears on day {hour // 24}; before that, its absence may mean nothing"
+            warnings.warn(f"{audit.source}: {text}", EraWarning, stacklevel=2)
+        return result
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Statistics:
+        """Read what `Statistics.save` wrote.
+
+        Raises
+        ------
+        InputError
+            A file is missing or unreadable.
+        """
+        source = Path(folder)
+        with reading(source):
+            record = json.loads((source / "audit.json").read_text(encoding="utf-8"))
+            cells, capacity, observed = (
+                pl.read_parquet(source / f"{name}.parquet") for name in ("cells", "capacity", "observed")
+            )
+        return Statistics(cells, capacity, Audit(**record["audit"]), record["synthetic"], observed["hour"].to_numpy())
 
 
 def _typed(
@@ -189,93 +281,6 @@ def _typed(
     repeated = 0 if hashes.n_unique() == typed.height else typed.height - typed.select(keys).n_unique()
     faults.require(repeated == 0, name, f"{repeated} repeated keys", f"one row for each {', '.join(keys)}")
     return typed
-
-
-def statistics(
-    trace: Trace,
-    *,
-    keep: str | Path | None = None,
-    max_rejected: float = 0.01,
-    count_servers: bool = True,
-    gaps: Sequence[tuple[float, float]] = (),
-) -> Statistics:
-    """Reduce a trace to its sufficient statistics, one partition after another.
-
-    Peak memory is that of one partition (a day of an hourly trace) plus the statistics themselves. With `keep`, the
-    result of each partition is written once it is complete; a later run with the same files and options picks it up and
-    redoes what is missing, half-written or made from other files. Sums run in parallel, so two runs agree to rounding.
-
-    Parameters
-    ----------
-    trace
-        From `pypsa_aidc.fleet.trace.trace`.
-    keep
-        Folder for the partition results of an hourly trace; None computes everything anew.
-    max_rejected
-        Largest share of faulty rows, 0 … 1, that is still only counted; beyond it the trace is refused.
-    count_servers
-        Whether to count server hours whose pods use more GPU-hours than the server has accelerators.
-    gaps
-        Pairs of start and end, in hours of the trace as `Statistics.hours` counts them (hour 0 is midnight UTC of the
-        first day where the trace has stamps), in which the record itself was down. Each hour that
-        one touches is missing. Otherwise an hour between the first and the last event of a job list in which no job
-        ran is idle: 0 MW, and valid. In an hourly trace, hours without any row are missing anyway.
-
-    Returns
-    -------
-    Statistics
-
-    Warns
-    -----
-    UnitWarning
-        Partitions whose utilisation looks as if it were in the other scale.
-    EraWarning
-        A state, workload or priority that first appears more than a week into the trace.
-    CoverageWarning
-        More than 5 % of the hours are missing.
-
-    Raises
-    ------
-    InputError
-        Unreadable files, missing columns, nothing usable, impossible gaps, or more than `max_rejected` faulty rows.
-    """
-    faults = Faults(f"Statistics of '{trace.folder}'")
-    faults.number("max_rejected", max_rejected, at_least=0, at_most=1)
-    spans = trace.layout.kind == "spans"
-    faults.require(keep is None or not spans, "keep", keep, "None: a trace of spans is read in one go")
-    for number, gap in enumerate(gaps):
-        for moment in gap:
-            faults.number(f"gaps[{number}]", moment)
-        faults.require(len(gap) == 2 and gap[0] < gap[-1], f"gaps[{number}]", gap, "hours (start, end) in this order")
-    faults.raise_any()
-    if spans:
-        cells, capacity, audit, observed = aggregated_spans(trace)
-    else:
-        cells, capacity, audit, observed = aggregated(trace, None if keep is None else Path(keep), count_servers)
-    for number, (start, end) in enumerate(gaps):
-        beside = (observed + 1 <= start) | (observed >= end)
-        whole = f"{observed.min():g} … {observed.max() + 1:g}" if observed.size else "none left"
-        faults.require(
-            not beside.all(), f"gaps[{number}]", (start, end), f"a gap within the hours of the trace, {whole}"
-        )
-        observed = observed[beside]
-        faults.require(observed.size > 0, f"gaps[{number}]", (start, end), f"less than all hours of the trace, {whole}")
-    if audit.rejected_share > max_rejected:
-        for reason, count in audit.rejected.items():
-            given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows: {reason}"
-            faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
-    faults.raise_any()
-    result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
-    warn_of_holes(result.coverage, audit.source)
-    if LOOKS_LIKE_FRACTIONS in audit.noted:
-        text = (
-            f"{audit.noted[LOOKS_LIKE_FRACTIONS]} {LOOKS_LIKE_FRACTIONS}, first {audit.examples[LOOKS_LIKE_FRACTIONS]}"
-        )
-        warnings.warn(f"'{trace.folder}': {text}: fractions?", UnitWarning, stacklevel=2)
-    for word, hour in result.eras().items():
-        text = f"{word} first appears on day {hour // 24}; before that, its absence may mean nothing"
-        warnings.warn(f"{audit.source}: {text}", EraWarning, stacklevel=2)
-    return result
 
 
 def _with_overfull(cells: pl.DataFrame, capacity: pl.DataFrame, audit: Audit) -> Audit:

@@ -83,76 +83,78 @@ class Trace:
         """Layout and citation, for the metadata of every result."""
         return f"{self.layout.name} ({self.layout.citation})"
 
+    @classmethod
+    def read(
+        cls,
+        folder: str | Path,
+        layout: str | Layout = "alibaba-2026",
+        *,
+        utilisation: Scale | None = None,
+        out_of_range: OutOfRange = "reject",
+        overuse: Overuse = "keep",
+    ) -> Trace:
+        """Find the tables of a trace and declare what cannot be read off them.
 
-def trace(
-    folder: str | Path,
-    layout: str | Layout = "alibaba-2026",
-    *,
-    utilisation: Scale | None = None,
-    out_of_range: OutOfRange = "reject",
-    overuse: Overuse = "keep",
-) -> Trace:
-    """Find the tables of a trace and declare what cannot be read off them.
+        Parameters
+        ----------
+        folder
+            Holds the tables as hive partitions ``day=…/hour=…/*.parquet|csv``, or as plain files, as the layout says.
+        layout
+            ``"alibaba-2026"``, ``"openb-2023"``, ``"spot-2026"``, ``"generic"``, or a `Layout` of your own. The generic
+            one reads ``pods*`` and, if there are any, ``servers*``: files or folders of files with the columns of
+            `POD_HOURS`
+            and `SERVER_HOURS` in `pypsa_aidc.fleet`.
+        utilisation
+            Scale of the utilisation column. An hourly trace must declare it, and so must a job list whose layout names
+            a column for it; ``"absent"`` leaves it out.
+        out_of_range
+            Rows outside the declared scale are rejected and counted, or clipped and counted.
+        overuse
+            Rows that use more GPU-hours than requested are kept and counted, or clipped and counted.
 
-    Parameters
-    ----------
-    folder
-        Holds the tables as hive partitions ``day=…/hour=…/*.parquet|csv``, or as plain files, as the layout says.
-    layout
-        ``"alibaba-2026"``, ``"openb-2023"``, ``"spot-2026"``, ``"generic"``, or a `Layout` of your own. The generic one
-        reads ``pods*`` and, if there are any, ``servers*``: files or folders of files with the columns of `POD_HOURS`
-        and `SERVER_HOURS` in `pypsa_aidc.fleet`.
-    utilisation
-        Scale of the utilisation column. An hourly trace must declare it, and so must a job list whose layout names a
-        column for it; ``"absent"`` leaves it out.
-    out_of_range
-        Rows outside the declared scale are rejected and counted, or clipped and counted.
-    overuse
-        Rows that use more GPU-hours than requested are kept and counted, or clipped and counted.
+        Returns
+        -------
+        Trace
 
-    Returns
-    -------
-    Trace
-
-    Raises
-    ------
-    InputError
-        Missing folder or table, unreadable partition names, a partition that occurs twice, scale not declared.
-    """
-    root = Path(folder)
-    faults = Faults(f"Trace in '{root}'")
-    known_layout = _known(layout)
-    faults.require(out_of_range in get_args(OutOfRange), "out_of_range", out_of_range, "'reject' or 'clip'")
-    faults.require(overuse in get_args(Overuse), "overuse", overuse, "'keep' or 'clip'")
-    if not root.is_dir():
-        faults.add("folder", str(root), "an existing folder")
-        faults.raise_any()
-    pods = _partitions(root, known_layout.pods, known_layout.kind == "spans", faults)
-    servers = _partitions(root, known_layout.servers, known_layout.kind == "spans", faults)
-    faults.require(bool(pods), "folder", str(root), f"a table '{known_layout.pods}' with .parquet or .csv files")
-    summary = tuple(
-        sorted(path for path in root.glob(f"{known_layout.summary or 'none'}/*") if path.suffix in SUFFIXES)
-    )
-    if known_layout.kind == "spans":
-        for table, found in ((known_layout.pods, pods), (known_layout.servers, servers)):
-            names = [piece.name for piece in found]
-            remedy = "Lists of a release overlap: put the one to read into a folder of its own."
-            faults.require(len(names) <= 1, "folder", names, f"one file '{table}'", remedy)
-    if known_layout.kind == "spans" and "utilisation" not in known_layout.pod_columns:
-        remedy = "Name its column in the layout, if there is one."
-        given = utilisation in (None, "absent")
-        faults.require(given, "utilisation", utilisation, "nothing: this layout has none", remedy)
-    elif utilisation not in get_args(Scale):
-        faults.add(
-            "utilisation",
-            utilisation,
-            "'percent', 'fraction' or 'absent'",
-            _scale_hint(known_layout, pods) if pods else "",
+        Raises
+        ------
+        InputError
+            Missing folder or table, unreadable partition names, a partition that occurs twice, scale not declared.
+        """
+        root = Path(folder)
+        faults = Faults(f"Trace in '{root}'")
+        known_layout = _known(layout)
+        faults.require(out_of_range in get_args(OutOfRange), "out_of_range", out_of_range, "'reject' or 'clip'")
+        faults.require(overuse in get_args(Overuse), "overuse", overuse, "'keep' or 'clip'")
+        if not root.is_dir():
+            faults.add("folder", str(root), "an existing folder")
+            faults.raise_any()
+        pods = _partitions(root, known_layout.pods, known_layout.kind == "spans", faults)
+        servers = _partitions(root, known_layout.servers, known_layout.kind == "spans", faults)
+        faults.require(bool(pods), "folder", str(root), f"a table '{known_layout.pods}' with .parquet or .csv files")
+        summary = tuple(
+            sorted(path for path in root.glob(f"{known_layout.summary or 'none'}/*") if path.suffix in SUFFIXES)
         )
-    faults.raise_any()
-    origin = _origin(known_layout, pods, faults) if known_layout.kind == "hourly" else None
-    faults.raise_any()
-    return Trace(root, known_layout, pods, servers, summary, utilisation or "absent", out_of_range, overuse, origin)
+        if known_layout.kind == "spans":
+            for table, found in ((known_layout.pods, pods), (known_layout.servers, servers)):
+                names = [piece.name for piece in found]
+                remedy = "Lists of a release overlap: put the one to read into a folder of its own."
+                faults.require(len(names) <= 1, "folder", names, f"one file '{table}'", remedy)
+        if known_layout.kind == "spans" and "utilisation" not in known_layout.pod_columns:
+            remedy = "Name its column in the layout, if there is one."
+            given = utilisation in (None, "absent")
+            faults.require(given, "utilisation", utilisation, "nothing: this layout has none", remedy)
+        elif utilisation not in get_args(Scale):
+            faults.add(
+                "utilisation",
+                utilisation,
+                "'percent', 'fraction' or 'absent'",
+                _scale_hint(known_layout, pods) if pods else "",
+            )
+        faults.raise_any()
+        origin = _origin(known_layout, pods, faults) if known_layout.kind == "hourly" else None
+        faults.raise_any()
+        return Trace(root, known_layout, pods, servers, summary, utilisation or "absent", out_of_range, overuse, origin)
 
 
 def _origin(layout: Layout, pods: tuple[Partition, ...], faults: Faults) -> datetime | None:

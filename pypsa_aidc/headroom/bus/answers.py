@@ -237,41 +237,41 @@ class BusHeadroom:
 
         return draw_map(self.data, ax, labels)
 
+    @classmethod
+    def read(cls, path: str | Path) -> BusHeadroom:
+        """Read what `BusHeadroom.to_netcdf` wrote.
 
-def load_headroom(path: str | Path) -> BusHeadroom:
-    """Read what `BusHeadroom.to_netcdf` wrote.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or holds no bus headroom.
-    """
-    faults = Faults(f"BusHeadroom in '{path}'")
-    try:
-        with xr.open_dataset(path) as data:
-            loaded = data.load()
-    except (OSError, ValueError) as error:
-        faults.add("file", str(error).splitlines()[0], "netCDF written by BusHeadroom.to_netcdf")
-        raise InputError(faults.subject, tuple(faults)) from error
-    places = [f"{end}{axis}" for end in ("", "bus0_", "bus1_") for axis in ("x", "y")]
-    for name in (
-        "headroom",
-        "status",
-        "element",
-        "outage",
-        "limiting_snapshot",
-        "shadow_value",
-        "excess",
-        "base_use",
-        "cut_off_by",
-    ):
-        faults.require(name in loaded, "data", sorted(map(str, loaded.data_vars)), f"a variable {name!r}")
-    for name in ("bus", "branch", *places):
-        faults.require(name in loaded.variables, "data", sorted(map(str, loaded.variables)), f"a variable {name!r}")
-    for name in ("method", "contingencies", "response", "notes"):
-        faults.require(name in loaded.attrs, "attributes", sorted(map(str, loaded.attrs)), f"an attribute {name!r}")
-    faults.raise_any()
-    return BusHeadroom(loaded)
+        Raises
+        ------
+        InputError
+            The file cannot be read or holds no bus headroom.
+        """
+        faults = Faults(f"BusHeadroom in '{path}'")
+        try:
+            with xr.open_dataset(path) as data:
+                loaded = data.load()
+        except (OSError, ValueError) as error:
+            faults.add("file", str(error).splitlines()[0], "netCDF written by BusHeadroom.to_netcdf")
+            raise InputError(faults.subject, tuple(faults)) from error
+        places = [f"{end}{axis}" for end in ("", "bus0_", "bus1_") for axis in ("x", "y")]
+        for name in (
+            "headroom",
+            "status",
+            "element",
+            "outage",
+            "limiting_snapshot",
+            "shadow_value",
+            "excess",
+            "base_use",
+            "cut_off_by",
+        ):
+            faults.require(name in loaded, "data", sorted(map(str, loaded.data_vars)), f"a variable {name!r}")
+        for name in ("bus", "branch", *places):
+            faults.require(name in loaded.variables, "data", sorted(map(str, loaded.variables)), f"a variable {name!r}")
+        for name in ("method", "contingencies", "response", "notes"):
+            faults.require(name in loaded.attrs, "attributes", sorted(map(str, loaded.attrs)), f"an attribute {name!r}")
+        faults.raise_any()
+        return BusHeadroom(loaded)
 
 
 def _check_size(size: float) -> None:

@@ -35,7 +35,7 @@ _SUSPICIOUS_OVERLOAD = 20.0
 """Base flow over rating from which a unit mistake is more likely than such an overload."""
 
 
-def headroom(
+def bus_headroom(
     n: pypsa.Network,
     buses: Sequence[str] | None = None,
     *,
@@ -152,9 +152,9 @@ def headroom(
     >>> n.add("Line", ["1", "2"], bus0="A", bus1="B", x=0.1, s_nom=100.0)
     >>> n.add("Generator", "G", bus="A", p_nom=300.0, p_set=100.0)
     >>> n.add("Load", "L", bus="B", p_set=100.0)
-    >>> headroom(n).headroom.to_dict()
+    >>> bus_headroom(n).headroom.to_dict()
     {'A': 200.0, 'B': 100.0}
-    >>> headroom(n, contingencies="all").headroom.to_dict()
+    >>> bus_headroom(n, contingencies="all").headroom.to_dict()
     {'A': 200.0, 'B': 0.0}
     """
     faults = Faults("headroom")

@@ -13,7 +13,7 @@ import xarray as xr
 from pypsa_aidc.errors import Faults, InfeasibleError
 from pypsa_aidc.headroom.bus.answers import BusHeadroom
 from pypsa_aidc.headroom.bus.base_case import Floats
-from pypsa_aidc.headroom.bus.study import headroom
+from pypsa_aidc.headroom.bus.study import bus_headroom
 from pypsa_aidc.network import add, optimize
 from pypsa_aidc.network.quiet import quiet_pypsa
 from pypsa_aidc.network.spec.series import Values
@@ -28,6 +28,7 @@ _OWN = ("redispatch", "load", "relief", "contract", "peak", "reliability", "by_s
 
 def training_headroom(
     n: pypsa.Network,
+    /,
     buses: Sequence[str],
     *,
     gpus: int,
@@ -53,9 +54,9 @@ def training_headroom(
     buses
         Buses to study; each takes one mixed-integer programme.
     gpus, jobs, gpu, pue, base_load, draw_idle
-        One site, as in `aidc.add`; series are those of the snapshots studied.
+        One site, as in `n.aidc.add`; series are those of the snapshots studied.
     solver
-        Options of `aidc.optimize`, such as ``{"mip_rel_gap": 1e-3, "time_limit": 60}``; HiGHS without output by
+        Options of `n.aidc.optimize`, such as ``{"mip_rel_gap": 1e-3, "time_limit": 60}``; HiGHS without output by
         default.
     options
         Of `headroom` without redispatch: `contingencies`, `snapshots`, `slack`, `emergency`, `overloads`, `cutoff`,
@@ -76,13 +77,13 @@ def training_headroom(
     InfeasibleError
         The jobs cannot finish in time however much power there is.
     NotSolvedError, StaleError, UnsupportedError
-        As `headroom` and `aidc.optimize`.
+        As `headroom` and `n.aidc.optimize`.
 
     Notes
     -----
     Copies that start at different hours may fit in larger number: L is then what can be had without telling them apart.
     With redispatch, limits do not hold for one bus alone; put a site of given size into a copy of the network with
-    `aidc.add` and ask `aidc.optimize` whether it can be served.
+    `n.aidc.add` and ask `n.aidc.optimize` whether it can be served.
 
     Examples
     --------
@@ -93,11 +94,11 @@ def training_headroom(
     >>> _ = n.add("Bus", "A")
     >>> _ = n.add("Generator", "G", bus="A", p_nom=10.0, p_set=[1.0] * 4 + [7.0] * 4)
     >>> _ = n.add("Load", "L", bus="A", p_set=[1.0] * 4 + [7.0] * 4)
-    >>> mode = aidc.Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=2.0)
+    >>> mode = aidc.training.Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=2.0)
     >>> job = aidc.TrainingLoad("job", 4 * 3600 * 1e15, (mode,), aidc.Rules(segments=4))
     >>> training_headroom(n, ["A"], gpus=8, jobs=[job]).to_frame()[["headroom", "copies"]].round(6).values.tolist()
     [[9.0, 4.5]]
-    >>> headroom(n, ["A"]).headroom.tolist()
+    >>> bus_headroom(n, ["A"]).headroom.tolist()
     [3.0]
     """
     faults = Faults("training_headroom")
@@ -105,7 +106,7 @@ def training_headroom(
         faults.require(option not in options, option, options.get(option), "nothing: the training site decides it")
     faults.require(not isinstance(buses, str) and len(buses) > 0, "buses", buses, "a list of at least one bus")
     faults.raise_any()
-    room = headroom(n, buses, by_snapshot=True, **options)
+    room = bus_headroom(n, buses, by_snapshot=True, **options)
     site = {"gpus": gpus, "jobs": jobs, "gpu": gpu, "pue": pue, "base_load": base_load, "draw_idle": draw_idle}
     chosen = {"output_flag": False} if solver is None else dict(solver)
     weightings = n.snapshot_weightings.loc[n.snapshots if options.get("snapshots") is None else options["snapshots"]]
@@ -123,7 +124,9 @@ def training_headroom(
             continue
         power, bound, status = found
         peak = float(power.max())
-        answer = headroom(n, [bus], load=pd.Series(power / peak, weightings.index), by_snapshot=True, **options).data
+        answer = bus_headroom(
+            n, [bus], load=pd.Series(power / peak, weightings.index), by_snapshot=True, **options
+        ).data
         copies = float(answer["headroom"].item()) / peak
         parts.append(_described(answer, copies, max(copies, bound), status, power))
     data = xr.concat(parts, "bus", data_vars="minimal", coords="minimal", compat="override", join="override")

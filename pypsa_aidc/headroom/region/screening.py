@@ -24,7 +24,7 @@ Period = Literal["whole", "year"]
 LIMITERS = (RESIDUAL, BUDGET, NOTHING, INFEASIBLE)
 
 
-def screen(
+def screen_region(
     demand: Demand,
     profiles: Sequence[Profile],
     *,
@@ -80,7 +80,7 @@ def screen(
     --------
     >>> hours = pd.date_range("2024-07-01", periods=4, freq="h")
     >>> demand = Demand(pd.Series([70.0, 100.0, 80.0, 60.0], hours))
-    >>> found = screen(demand, [Profile("half", [1.0], [0.5])], period="whole", margin=0.1, budget=0.25)
+    >>> found = screen_region(demand, [Profile("half", [1.0], [0.5])], period="whole", margin=0.1, budget=0.25)
     >>> round(found.data["headroom"].item(0), 9), found.data["limiter"].item(0)
     (20.0, 'residual hour')
     """

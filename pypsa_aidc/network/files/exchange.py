@@ -33,7 +33,7 @@ def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
         leaves an older file as it was.
     frozen
         Whether jobs carry their decided power as `p_set`. Then ``pypsa.Network(path).optimize()`` gives the same
-        objective and prices without this package, while `aidc.optimize` frees the jobs again. With ``False`` the
+        objective and prices without this package, while `n.aidc.optimize` frees the jobs again. With ``False`` the
         jobs are free, and plain PyPSA would run each at its least energy at any time. Schedules, results and
         specifications are in the file either way.
 
@@ -54,13 +54,13 @@ def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
     >>> import pypsa_aidc as aidc
     >>> n = pypsa.Network(snapshots=range(4))
     >>> _ = n.add("Bus", "grid")
-    >>> aidc.export(n, "plain.nc")
+    >>> n.aidc.export("plain.nc")
     Traceback (most recent call last):
-    pypsa_aidc.errors.InputError: aidc.freeze:
-      - network: given 'no AIDC', expected at least one site with a schedule. Add one with aidc.add.
+    pypsa_aidc.errors.InputError: n.aidc.freeze:
+      - network: given 'no AIDC', expected at least one site with a schedule. Add one with n.aidc.add.
     """
     target = Path(path)
-    faults = Faults("aidc.export")
+    faults = Faults("n.aidc.export")
     faults.require(target.suffix == ".nc", "path", str(path), "a name ending in .nc", "PyPSA itself writes the rest.")
     faults.require(not target.is_dir(), "path", str(path), "a file, not a folder")
     faults.require(target.parent.is_dir(), "path", str(path), "a file in an existing folder")
@@ -131,8 +131,8 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     Returns
     -------
     pypsa.Network
-        With schedules under ``n.aidc`` where the file has them. A frozen file stays frozen until `aidc.optimize` or
-        `aidc.thaw`.
+        With schedules under ``n.aidc`` where the file has them. A frozen file stays frozen until `n.aidc.optimize` or
+        `n.aidc.thaw`.
 
     Raises
     ------

@@ -16,6 +16,7 @@ from pypsa_aidc.network.loads.fleet_spec import fleets
 from pypsa_aidc.network.loads.site import sites
 from pypsa_aidc.network.model.storage import CHARGES
 from pypsa_aidc.network.results import schedule
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.results.fleet_results import SHEDDING, operations, solved_snapshots
 from pypsa_aidc.network.solve.result import RESULT
 from pypsa_aidc.network.spec.spec import COLUMN
@@ -82,16 +83,16 @@ def freeze(n: pypsa.Network) -> None:
         A fleet sheds less than it may in some hours: their price is not determined in plain PyPSA.
     """
     decided = decided_generators(n)
-    faults = Faults("aidc.freeze")
+    faults = Faults("n.aidc.freeze")
     there = bool(decided) or bool(fleets(n))
-    faults.require(there, "network", "no AIDC", "at least one site with a schedule", "Add one with aidc.add.")
+    faults.require(there, "network", "no AIDC", "at least one site with a schedule", "Add one with n.aidc.add.")
     faults.raise_any(InputError)
     solved = n.snapshots
     if sites(n):
         schedule.read(n)
         solved = schedule.solved_snapshots(n)
     if fleets(n):
-        n.aidc.calls()
+        Results(n).calls()
         solved = solved.intersection(solved_snapshots(n), sort=False)
     _refuse_free_sizes(n)
     refuse_exclusive(n)
@@ -137,9 +138,9 @@ def _warn_of_free_relief(n: pypsa.Network) -> None:
 
 
 def thaw(n: pypsa.Network) -> None:
-    """Free the jobs of a frozen network, so that `aidc.optimize` or the hook decides them again.
+    """Free the jobs of a frozen network, so that `n.aidc.optimize` or the hook decides them again.
 
-    `aidc.optimize` does it by itself. The schedule and all results stay.
+    `n.aidc.optimize` does it by itself. The schedule and all results stay.
 
     Parameters
     ----------
@@ -160,7 +161,7 @@ def _refuse_free_sizes(n: pypsa.Network) -> None:
         raise UnsupportedError(
             f"frozen copy with fleets of free size, {', '.join(free)}: plain PyPSA would size them again, and "
             "not tie their relief to it. Add them with the p_nom that was found, solve, and freeze that; or "
-            "aidc.export(n, path, frozen=False)."
+            "n.aidc.export(path, frozen=False)."
         )
 
 
@@ -180,5 +181,5 @@ def refuse_exclusive(n: pypsa.Network) -> None:
         raise UnsupportedError(
             f"frozen copy with exclusive charging of {', '.join(dict.fromkeys(map(str, storages)))}: plain PyPSA would "
             "charge and discharge it at once, at another objective. Keep the file free with "
-            "aidc.export(n, path, frozen=False)."
+            "n.aidc.export(path, frozen=False)."
         )

@@ -12,7 +12,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
-from pypsa_aidc.network.check.proportion import peak_it_power, unit_doubt
+from pypsa_aidc.network.checks.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.index import names, rows
 from pypsa_aidc.network.loads.derived import derive, write_derived
 from pypsa_aidc.network.loads.site import Site, sites, store_site
@@ -51,7 +51,7 @@ def add(
 
     Builds a Bus ``"<name> IT"``, a Link ``"<name> import"`` from the grid with efficiency 1/PUE, a Load
     ``"<name> base"`` and one Generator with ``sign=-1`` a job, ``"<name> <job>"``, whose `p` is the IT power of the
-    job. Solve with `aidc.optimize`, or with ``n.optimize(extra_functionality=aidc.extra_functionality)``. A plain
+    job. Solve with `n.aidc.optimize`, or with ``n.optimize(extra_functionality=aidc.extra_functionality)``. A plain
     ``n.optimize()`` still makes each job draw its least energy (`e_sum_min`), but at times no job could run.
 
     Parameters
@@ -105,11 +105,11 @@ def add(
     >>> _ = n.add("Bus", "grid")
     >>> job = aidc.Job("A", aidc.Transformer.preset("LLaMA-13B"), tokens=1e12, batch=1024, sequence=2048,
     ...                tranche_ratio=0.02)
-    >>> aidc.add(n, "dc1", bus="grid", gpus=512, gpu="A100-80GB", pue=1.25, base_load=0.1, jobs=[job])
+    >>> n.aidc.add("dc1", bus="grid", gpus=512, gpu="A100-80GB", pue=1.25, base_load=0.1, jobs=[job])
     >>> list(n.generators.index)
     ['dc1 A']
     """
-    faults = Faults(f"aidc.add {name!r}")
+    faults = Faults(f"n.aidc.add {name!r}")
     new = Site(SiteSpec(name, 1), {})
     parts = {"Bus": [new.bus], "Link": [new.link], "Load": [new.base], "Generator": [new.idle]}
     check_new_name(n, name, parts, faults)
@@ -183,7 +183,7 @@ def update(
         As for `add`.
     """
     known = sites(n)
-    faults = Faults(f"aidc.update {name!r}")
+    faults = Faults(f"n.aidc.update {name!r}")
     faults.require(name in known, "name", name, f"one of {sorted(known)}")
     if gpus is not None:
         faults.number("gpus", gpus, at_least=1, integer=True)
@@ -243,7 +243,7 @@ def check_new_name(n: pypsa.Network, name: str, parts: Mapping[str, Sequence[str
     faults.require(allowed, "name", name, "letters, digits, space and _ . + -", "File formats forbid the rest.")
     if not allowed:
         return
-    remedy = "aidc.remove it first."
+    remedy = "n.aidc.remove it first."
     for component, wanted in parts.items():
         for part in wanted:
             taken = part in names(n.c[component].static.index)

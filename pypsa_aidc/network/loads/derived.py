@@ -24,7 +24,7 @@ def refresh(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
 
     Sets `p_nom` of the job generators and `e_sum_min`, the least energy a job can need, and clears their `p_set`, in
     which a planner's copy carries decided power; and `e_sum_max` of the relief of fleets, the most energy that their
-    budgets allow. `aidc.optimize` does it by itself; call it after changing snapshots or weightings if you use the
+    budgets allow. `n.aidc.optimize` does it by itself; call it after changing snapshots or weightings if you use the
     hook alone.
     """
     found = sites(n)

@@ -66,7 +66,7 @@ def add_fleet(
     with relief a Generator ``"<name> relief"``, whose `p` is the power not drawn, and with rebound a Generator
     ``"<name> rebound"`` with ``sign=-1``. Power at the grid is the first less the second plus the third. Relief is
     either up to a series (`relief`), or in calls by duration as deep as K allows (`surface`, `contract`); with
-    neither, the load is firm. Solve with `aidc.optimize`, or with
+    neither, the load is firm. Solve with `n.aidc.optimize`, or with
     ``n.optimize(extra_functionality=aidc.extra_functionality)``: a plain ``n.optimize()`` does not know the terms and
     sheds in any hour.
 
@@ -147,13 +147,13 @@ def add_fleet(
     >>> import pypsa, pypsa_aidc as aidc
     >>> n = pypsa.Network(snapshots=range(24))
     >>> _ = n.add("Bus", "grid")
-    >>> aidc.add_fleet(n, "f1", bus="grid", p_nom=100.0, profile=0.95, surface={1: 2.5, 4: 2.3}, peak=54.3, events=3)
+    >>> n.aidc.add_fleet("f1", bus="grid", p_nom=100.0, profile=0.95, surface={1: 2.5, 4: 2.3}, peak=54.3, events=3)
     >>> list(n.generators.index)
     ['f1', 'f1 relief']
-    >>> aidc.list(n)["description"].item()
+    >>> n.aidc.jobs["description"].item()
     'calls of 1 and 4 h, 4.24 to 4.6 % deep, pause 1 h, at most 3 events'
     """
-    faults = Faults(f"aidc.add_fleet {name!r}")
+    faults = Faults(f"n.aidc.add_fleet {name!r}")
     check_new_name(n, name, {"Generator": (name, f"{name} relief", f"{name} rebound")}, faults)
     faults.require(bus in names(n.buses.index), "bus", bus, "a bus of the network")
     capacity = _capacity(p_nom, p_nom_extendable, p_nom_min, p_nom_max, capital_cost, faults)

@@ -114,7 +114,7 @@ def store_fleet(n: pypsa.Network, fleet: Fleet) -> None:
 
 
 def fleet_rows(n: pypsa.Network) -> dict[tuple[str, str], dict[str, object]]:
-    """Rows of `aidc.list` for the fleets: (fleet, "fleet"), with `bus`, `p_nom` and the terms in words."""
+    """Rows of `n.aidc.jobs` for the fleets: (fleet, "fleet"), with `bus`, `p_nom` and the terms in words."""
     static = n.generators
     table: dict[tuple[str, str], dict[str, object]] = {}
     for fleet in fleets(n).values():

@@ -102,7 +102,7 @@ def remove(n: pypsa.Network, name: str) -> None:
     jobs = {g: load_job(text, g).site for g, text in _stored_jobs(n)}
     known = {load_site(text, link).name for link, text in stored(n.links)} | set(jobs.values())
     loads = {generator for generator, text in stored(n.generators) if is_fleet(text)}
-    faults = Faults("aidc.remove")
+    faults = Faults("n.aidc.remove")
     faults.require(name in known | loads, "name", name, f"one of {sorted(known | loads)}")
     faults.raise_any()
     if name not in known:

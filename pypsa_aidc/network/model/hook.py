@@ -11,7 +11,7 @@ import pypsa
 import xarray as xr
 
 from pypsa_aidc.errors import UnsupportedError
-from pypsa_aidc.network.check.before import check_fleets, check_sites
+from pypsa_aidc.network.checks.before import check_fleets, check_sites
 from pypsa_aidc.network.loads.fleet_spec import fleets
 from pypsa_aidc.network.loads.site import sites
 from pypsa_aidc.network.model.fleet_model import add_fleet_constraints
@@ -64,7 +64,7 @@ def extra_functionality(n: pypsa.Network, snapshots: pd.Index) -> None:
     """Put all jobs and fleets into ``n.model``; give it to any PyPSA method that takes `extra_functionality`.
 
     Does nothing for a network without AIDCs. For other formulations, storage that must not charge and discharge at
-    once, or a part of the snapshots, use `aidc.optimize` or make a hook with `aidc.hook`.
+    once, or a part of the snapshots, use `n.aidc.optimize` or make a hook with `aidc.network.hook`.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _refuse_unsupported(n: pypsa.Network, snapshots: pd.Index, whole_horizon: bo
         raise UnsupportedError(
             f"AIDC jobs or fleets ({', '.join([*sites(n), *tied])}) over {len(snapshots)} of {len(n.snapshots)} "
             "snapshots: in a rolling horizon every window would start each job anew, and each budget of calls. "
-            "Optimise all snapshots at once, or one part of them with aidc.optimize(n, snapshots=...), within which "
+            "Optimise all snapshots at once, or one part of them with n.aidc.optimize(snapshots=...), within which "
             "each job then does its whole tranche."
         )
     if n.has_scenarios and fleets(n):

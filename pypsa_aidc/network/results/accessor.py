@@ -1,4 +1,4 @@
-"""`n.aidc`: schedules, progress, GPUs, calls, power and money of the AIDCs in a network, as frames."""
+"""Results of a network with AIDCs as frames: schedules, progress, GPUs, calls, power and money."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, NotSolvedError, StaleError
-from pypsa_aidc.network.check.fleet_audit import fleet_checks
+from pypsa_aidc.network.checks.fleet_audit import fleet_checks
 from pypsa_aidc.network.index import columns
 from pypsa_aidc.network.loads.fleet_spec import Fleet, fleets
 from pypsa_aidc.network.loads.site import Site, list_sites, sites
@@ -31,8 +31,8 @@ _DUST = 1e-9
 """Power in MW below which a solver means zero."""
 
 
-class Accessor:
-    """Results of the AIDCs of a network, read from the network each time, so that nothing goes stale.
+class Results:
+    """What the AIDCs of a network did, read from the network each time, so that nothing goes stale.
 
     Every frame has units in ``frame.attrs["units"]``. All methods raise `NotSolvedError` where nothing has been
     solved, and `StaleError` where the network has been solved again without its AIDC jobs.
@@ -40,7 +40,7 @@ class Accessor:
     Parameters
     ----------
     n
-        Network; use it as ``n.aidc``.
+        Network; as ``n.aidc`` it also has the verbs of `AIDC`.
     """
 
     def __init__(self, n: pypsa.Network) -> None:
@@ -64,18 +64,18 @@ class Accessor:
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """All jobs, and fleets, with their site, GPUs and modes; the same as ``aidc.list(n)``."""
+        """All jobs, and fleets, with their site, GPUs and modes."""
         return list_sites(self._n)
 
     def _refuse_none(self) -> None:
         if not (self.sites or self.fleets):
             raise NotSolvedError(
-                "no AIDC in this network: add one with aidc.add or aidc.add_fleet, then aidc.optimize(n)"
+                "no AIDC in this network: add one with n.aidc.add or n.aidc.add_fleet, then n.aidc.optimize()"
             )
 
     @property
     def status(self) -> dict[str, object]:
-        """Status, objective, bound, gap and origin of the prices of the last `aidc.optimize`; empty without one."""
+        """Status, objective, bound, gap and origin of the prices of the last `n.aidc.optimize`; empty without one."""
         holders = [static[RESULT].fillna("") for static in (self._n.links, self._n.generators) if RESULT in static]
         texts = [text for stored in holders for text in stored if text]
         return dict(json.loads(texts[0])) if texts else {}
@@ -336,7 +336,7 @@ class Accessor:
                 f"fleet {where}, {check}",
                 f"off by {violation:.6g} {unit}",
                 "what the terms of the fleet allow",
-                "The network was solved again without them: solve with aidc.optimize(n).",
+                "The network was solved again without them: solve with n.aidc.optimize().",
             )
         faults.raise_any(StaleError)
 
@@ -351,8 +351,3 @@ class Accessor:
         frame = columns(self._n.c.generators.dynamic[attribute], list(names)).loc[schedule.solved_snapshots(self._n)]
         columns_ = pd.MultiIndex.from_tuples([names[generator] for generator in frame.columns], names=["site", "job"])
         return frame.set_axis(columns_, axis=1)
-
-
-def register() -> None:
-    """Make `n.aidc` available on every `pypsa.Network`; a property, so that copies never see another network's."""
-    pypsa.Network.aidc = property(Accessor)

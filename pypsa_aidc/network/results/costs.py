@@ -107,7 +107,7 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     n
         Solved network.
     power
-        Power by (site, part), as `Accessor.power` gives it.
+        Power by (site, part), as `Results.power` gives it.
 
     Returns
     -------

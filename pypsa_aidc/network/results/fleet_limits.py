@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.check.fleet_audit import TOLERANCE
+from pypsa_aidc.network.checks.fleet_audit import TOLERANCE
 from pypsa_aidc.network.model.budgets import budget_periods
 from pypsa_aidc.network.model.relief_windows import relief_windows
 from pypsa_aidc.network.results.fleet_results import SHEDDING, Operation, operations
@@ -22,7 +22,7 @@ _COLUMNS = ("limit", "used", "allowed", "unit", "reached")
 
 
 def fleet_limits(n: pypsa.Network) -> pd.DataFrame:
-    """List the limits of all fleets of a solved network; see `Accessor.fleet_limits`."""
+    """List the limits of all fleets of a solved network; see `Results.fleet_limits`."""
     table: list[dict[str, object]] = []
     sized: set[str] = set()
     for each in operations(n):

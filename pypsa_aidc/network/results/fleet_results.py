@@ -107,7 +107,7 @@ def record_fleets(n: pypsa.Network) -> None:
     """
     if not has_fleet_solution(n):
         raise NotSolvedError(
-            "no solution with fleets: solve with aidc.optimize(n) or "
+            "no solution with fleets: solve with n.aidc.optimize() or "
             "n.optimize(extra_functionality=aidc.extra_functionality)"
         )
     m, fleet_model = n.model, _model_of[n.model]
@@ -164,7 +164,7 @@ def solved_snapshots(n: pypsa.Network) -> pd.Index:
     dynamic = n.c.generators.dynamic
     if CALL not in dynamic or dynamic[CALL].empty:
         raise NotSolvedError(
-            "no calls of fleets in this network: solve with aidc.optimize(n) or "
+            "no calls of fleets in this network: solve with n.aidc.optimize() or "
             "n.optimize(extra_functionality=aidc.extra_functionality). A plain n.optimize() does not know the terms "
             "of fleets, and its relief is none that they can give."
         )
@@ -201,7 +201,7 @@ def _values(frame: pd.DataFrame, name: str, labels: pd.Index) -> Floats:
 
 
 def call_table(found: list[Operation]) -> pd.DataFrame:
-    """List calls, one row each; see `Accessor.calls`."""
+    """List calls, one row each; see `Results.calls`."""
     table: list[Mapping[str, object]] = []
     for each in found:
         events, hours, terms = each.events, each.window.slots.hours, each.fleet.terms

@@ -9,7 +9,7 @@ import pypsa
 
 from pypsa_aidc.network.model.storage import charging_and_discharging
 from pypsa_aidc.network.results import costs
-from pypsa_aidc.network.results.accessor import Accessor
+from pypsa_aidc.network.results.accessor import Results
 
 
 def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, float]:
@@ -36,7 +36,7 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Table IV.
     """
-    accessor = Accessor(n)
+    accessor = Results(n)
     power = accessor.power()
     weight = n.snapshot_weightings["objective"].loc[power.index]
     generated = n.c.generators.dynamic["p"].loc[power.index]

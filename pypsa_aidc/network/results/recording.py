@@ -12,7 +12,7 @@ from pypsa_aidc.network.results.fleet_results import has_fleet_solution, record_
 def record(n: pypsa.Network, snapshots: pd.Index | None = None) -> schedule.Steps:
     """Decode the solution of the network's model and keep it in the network, for files and copies.
 
-    `aidc.optimize` does it by itself. Schedules of jobs and calls of fleets become dynamic attributes of their
+    `n.aidc.optimize` does it by itself. Schedules of jobs and calls of fleets become dynamic attributes of their
     Generators.
 
     Returns

@@ -22,7 +22,7 @@ MODE, GPUS, PROGRESS = "aidc_mode", "aidc_gpus", "aidc_progress"
 """Dynamic attributes of the job generators: position of the mode (-1 waiting), GPUs, segments done by the end."""
 
 SOLVE = (
-    "Solve it with aidc.optimize(n), with n.optimize(extra_functionality=aidc.extra_functionality) or, from a file, "
+    "Solve it with n.aidc.optimize(), with n.optimize(extra_functionality=aidc.extra_functionality) or, from a file, "
     "with `pypsa-aidc dispatch FILE --scenario S4 --out FOLDER`, which writes FOLDER/S4.nc."
 )
 """What makes a schedule, for those who lack one."""
@@ -65,7 +65,7 @@ def decode(n: pypsa.Network) -> Steps:
     paths = model_paths(n)
     if paths is None or not has_solution(n):
         raise NotSolvedError(
-            "no solution with AIDC jobs: solve with aidc.optimize(n) or "
+            "no solution with AIDC jobs: solve with n.aidc.optimize() or "
             "n.optimize(extra_functionality=aidc.extra_functionality)"
         )
     flow = n.model.variables[PATH].solution.values
@@ -204,7 +204,7 @@ def _refuse_stale(
                     f"Generator {generator!r}, p",
                     f"differs by {difference:.6g} MW from its schedule",
                     "the power of the schedule",
-                    "The network was solved again without AIDC jobs: solve with aidc.optimize(n).",
+                    "The network was solved again without AIDC jobs: solve with n.aidc.optimize().",
                 )
     faults.raise_any(StaleError)
 

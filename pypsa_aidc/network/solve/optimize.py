@@ -20,9 +20,9 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError, NotSolvedError
-from pypsa_aidc.network.check.after import TOLERANCE, audit
-from pypsa_aidc.network.check.before import check_fleets, check_network, check_sites
-from pypsa_aidc.network.check.explain import explain
+from pypsa_aidc.network.checks.after import TOLERANCE, audit
+from pypsa_aidc.network.checks.before import check_fleets, check_network, check_sites
+from pypsa_aidc.network.checks.explain import explain
 from pypsa_aidc.network.loads.derived import refresh
 from pypsa_aidc.network.loads.fleet_spec import fleets
 from pypsa_aidc.network.loads.site import sites
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 def optimize(
     n: pypsa.Network,
+    /,
     snapshots: pd.Index | None = None,
     *,
     formulation: Formulation = "time",
@@ -160,7 +161,7 @@ def optimize(
 def _check_solver(options: Mapping[str, Any]) -> None:
     """Refuse a solver that is not there, and options that HiGHS does not know and would pass over."""
     solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
-    faults = Faults("aidc.optimize")
+    faults = Faults("n.aidc.optimize")
     faults.require(solver in linopy.available_solvers, "solver_name", solver, f"one of {linopy.available_solvers}")
     if solver == "highs":
         for option in sorted({*options, *(options.get("solver_options") or {})} - _arguments()):

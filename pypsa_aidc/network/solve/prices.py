@@ -25,7 +25,7 @@ def price(n: pypsa.Network) -> str:
     Parameters
     ----------
     n
-        Network with a solved model, by `aidc.optimize` or by ``n.optimize`` with the hook.
+        Network with a solved model, by `n.aidc.optimize` or by ``n.optimize`` with the hook.
 
     Returns
     -------

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.check.after import AuditReport
+from pypsa_aidc.network.checks.after import AuditReport
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.loads.fleet_spec import fleets
 from pypsa_aidc.network.loads.site import sites

@@ -19,7 +19,7 @@ MAX_CHARACTERS = 4_000_000
 
 _PREFIX = "pypsa_aidc/"
 _SHOWN = 20
-_REMEDY = "Add the site again with aidc.add."
+_REMEDY = "Add the site again with n.aidc.add."
 
 Content = dict[str, Any]
 

@@ -27,6 +27,7 @@ _CASES = ("without", *_JOBS)
 
 def compare(
     n: pypsa.Network,
+    /,
     site: str | None = None,
     snapshots: pd.Index | None = None,
     *,
@@ -99,7 +100,7 @@ def compare(
 
 
 def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> Site:
-    faults = Faults("aidc.compare")
+    faults = Faults("n.aidc.compare")
     single = site is None and len(known) == 1
     faults.require(single or site in known, "site", site, f"one of {sorted(known)}")
     faults.require(bool(only), "only", only, f"some of {', '.join(_CASES)}")

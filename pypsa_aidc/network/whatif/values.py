@@ -28,6 +28,7 @@ Change = Callable[[pypsa.Network], None]
 
 def values(
     n: pypsa.Network,
+    /,
     snapshots: pd.Index | None = None,
     *,
     gpus: int = 1,
@@ -74,7 +75,7 @@ def values(
     InfeasibleError
         The network is infeasible as it is.
     """
-    faults = Faults("aidc.values")
+    faults = Faults("n.aidc.values")
     faults.number("gpus", gpus, at_least=1, integer=True)
     faults.number("p_nom", p_nom, above=0)
     faults.number("deadline", deadline, above=0)

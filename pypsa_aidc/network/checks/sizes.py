@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.check.proportion import peak_it_power, unit_doubt
+from pypsa_aidc.network.checks.proportion import peak_it_power, unit_doubt
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.loads.site import Site, sites
 from pypsa_aidc.units import W_PER_MW

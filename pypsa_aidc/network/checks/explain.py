@@ -13,8 +13,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import InfeasibleError
-from pypsa_aidc.network.check.conflict import conflict
-from pypsa_aidc.network.check.fleet_infeasible import explain_fleets
+from pypsa_aidc.network.checks.conflict import conflict
+from pypsa_aidc.network.checks.fleet_infeasible import explain_fleets
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.loads.site import Site, sites
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows

@@ -13,7 +13,7 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import AIDCError, AuditError, NotSolvedError
-from pypsa_aidc.network.check.fleet_audit import fleet_checks
+from pypsa_aidc.network.checks.fleet_audit import fleet_checks
 from pypsa_aidc.network.index import columns, rows
 from pypsa_aidc.network.loads.fleet_spec import fleets
 from pypsa_aidc.network.loads.site import Site, sites

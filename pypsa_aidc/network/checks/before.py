@@ -130,7 +130,7 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
             )
         for generator, load in site.loads.items():
             stored = n.generators.loc[rows(n.generators.index, generator)]
-            remedy = "Take the job away with aidc.update, or the site with aidc.remove."
+            remedy = "Take the job away with n.aidc.update, or the site with n.aidc.remove."
             faults.require(bool(stored["active"].all()), f"Generator {generator!r}, active", False, "True", remedy)
             least = least_energy(load, n, chosen)
             given = float(stored["e_sum_min"].max())
@@ -139,7 +139,7 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
                 f"Generator {generator!r}, e_sum_min",
                 given,
                 f"at most {least:.6g} MWh with the present snapshots and weightings",
-                "Call aidc.refresh(n), or solve with aidc.optimize.",
+                "Call n.aidc.refresh(), or solve with n.aidc.optimize.",
             )
             decided = n.get_switchable_as_dense("Generator", "p_set")[list(stored.index)].loc[chosen]
             faults.require(
@@ -147,7 +147,7 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
                 f"Generator {generator!r}, p_set",
                 "decided power of an earlier solve",
                 "no set point, for the job to be free",
-                "Call aidc.refresh(n), or solve with aidc.optimize.",
+                "Call n.aidc.refresh(), or solve with n.aidc.optimize.",
             )
     faults.raise_any(StaleError)
 
@@ -162,7 +162,7 @@ def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
             f"{attribute} of {site.name!r}",
             f"no series of {component!r} in the network",
             f"the {count} values from {first} to {last} that were given",
-            "aidc.remove the site and add it again.",
+            "n.aidc.remove the site and add it again.",
         )
 
 
@@ -192,7 +192,7 @@ def check_fleets(n: pypsa.Network, fleets: Mapping[str, Fleet], snapshots: pd.In
             f"Generator {fleet.name!r}, p_min_pu",
             f"not p_max_pu at {list(apart[:1])}",
             "the profile in both",
-            "aidc.remove the fleet and add it again.",
+            "n.aidc.remove the fleet and add it again.",
         )
         buses = n.generators.loc[[label for part in fleet.parts for label in rows(n.generators.index, part)], "bus"]
         faults.require(
@@ -215,7 +215,7 @@ def _check_series(name: str, series: Mapping[str, tuple[str, str, int]], snapsho
             f"{attribute} of {name!r}",
             f"{count} values from {first} to {last}, but snapshots from {snapshots[0]} to {snapshots[-1]}",
             "a series for the present snapshots (PyPSA has filled the rest with its default)",
-            "aidc.remove it and add it again with the series for these snapshots.",
+            "n.aidc.remove it and add it again with the series for these snapshots.",
         )
 
 

@@ -12,15 +12,16 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import AIDCError, InputError, StaleError
-from pypsa_aidc.network.check.before import check_network, check_sites
-from pypsa_aidc.network.check.explain import site_reasons
-from pypsa_aidc.network.check.sizes import check_sizes
+from pypsa_aidc.network.checks.before import check_network, check_sites
+from pypsa_aidc.network.checks.explain import site_reasons
+from pypsa_aidc.network.checks.sizes import check_sizes
 from pypsa_aidc.network.files.freeze import is_frozen
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.loads.derived import refresh
 from pypsa_aidc.network.loads.site import copy_network, sites
 from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.results import schedule
+from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.solve.result import gap_words
 from pypsa_aidc.plain import counted
 
@@ -229,7 +230,7 @@ def _ratings(n: pypsa.Network) -> Iterator[Finding]:
 
 
 def _stale(n: pypsa.Network) -> list[Finding]:
-    """Sites that do not fit the network; what `aidc.optimize` brings up to date by itself is only a warning."""
+    """Sites that do not fit the network; what `n.aidc.optimize` brings up to date by itself is only a warning."""
     refreshed = copy_network(n)
     refresh(refreshed)
     lasting = _faults(lambda: check_sites(refreshed, sites(refreshed)), "error")
@@ -240,8 +241,8 @@ def _stale(n: pypsa.Network) -> list[Finding]:
         each for each in passing if each.component not in told and not (frozen and each.component.endswith("p_set"))
     ]
     if frozen:
-        what = "jobs carry decided power as p_set: plain PyPSA keeps it, aidc.optimize decides again"
-        passing.append(Finding("note", "AIDCs of the network", what, "aidc.thaw(n) frees them."))
+        what = "jobs carry decided power as p_set: plain PyPSA keeps it, n.aidc.optimize decides again"
+        passing.append(Finding("note", "AIDCs of the network", what, "n.aidc.thaw() frees them."))
     return [*lasting, *passing]
 
 
@@ -260,7 +261,7 @@ def _sizes(n: pypsa.Network) -> list[Finding]:
 
 def _results(n: pypsa.Network) -> Iterator[Finding]:
     """Results in the network that are not an optimum, or of another solve."""
-    status = n.aidc.status
+    status = Results(n).status
     if status and status.get("status") != "optimal":
         gap = float(str(status.get("gap", "nan")))
         what = f"the stored solution stopped at {status.get('status')!r}, {gap_words(gap)}"
@@ -275,4 +276,4 @@ def _results(n: pypsa.Network) -> Iterator[Finding]:
         for fault in error.faults:
             yield Finding("warning", fault.where, _told(fault.given), fault.remedy)
     except AIDCError as error:
-        yield Finding("warning", "schedule", str(error).splitlines()[0], "Solve again with aidc.optimize.")
+        yield Finding("warning", "schedule", str(error).splitlines()[0], "Solve again with n.aidc.optimize.")
