@@ -57,13 +57,11 @@ from pypsa_aidc.fleet.studies.synchrony import Attribution, Synchrony, attributi
 from pypsa_aidc.fleet.studies.uncertainty import Bootstrap, bootstrap
 from pypsa_aidc.fleet.surface import Surface, shaped
 from pypsa_aidc.fleet.synthetic import SyntheticFleet
-from pypsa_aidc.fleet.trace.audit import Audit, EraWarning
-from pypsa_aidc.fleet.trace.coverage import Coverage, CoverageWarning
+from pypsa_aidc.fleet.trace.audit import Audit, Coverage, CoverageWarning, EraWarning
 from pypsa_aidc.fleet.trace.execution import Execution
-from pypsa_aidc.fleet.trace.layout import Layout
-from pypsa_aidc.fleet.trace.published import LAYOUTS
+from pypsa_aidc.fleet.trace.jobs import inventory, job_spans
+from pypsa_aidc.fleet.trace.layout import LAYOUTS, Layout
 from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, JOBS, POD_HOURS, SERVER_HOURS, SPAN_TYPES
-from pypsa_aidc.fleet.trace.spans import inventory, job_spans
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.fleet.trace.trace import Trace
 

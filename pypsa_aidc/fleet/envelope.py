@@ -15,7 +15,7 @@ import xarray as xr
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
-from pypsa_aidc.fleet.trace.coverage import coverage_of, warn_of_holes
+from pypsa_aidc.fleet.trace.audit import coverage_of, warn_of_holes
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.progress import waiting
 

@@ -16,7 +16,7 @@ from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary, Response
-from pypsa_aidc.fleet.trace.coverage import coverage_of
+from pypsa_aidc.fleet.trace.audit import coverage_of
 from pypsa_aidc.fleet.windows import (
     DURATIONS,
     RELIABILITIES,
