@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.fleet.trace.stamps import check_zone
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -23,15 +27,17 @@ class Condition:
     Attributes
     ----------
     start_hours
-        Clock hours at which a window may start, 0 … 23; trace-local for a relative trace.
+        Clock hours at which a window may start, 0 … 23: of `zone` for a trace of stamps, else counted from hour 0.
     weekdays
-        Days of the weekly cycle at which a window may start, 0 … 6; day 0 is the first of a relative trace.
+        Days at which a window may start, 0 … 6: Monday is 0 for a trace of stamps, else the first day of the trace.
     starts
         Whether a window may start in an hour, e.g. the planner's stress hours; one truth value for each hour.
     months
         Thirty-day windows that a window must lie in as a whole; 0 is the first.
     within
         Whether an hour may be part of a window at all, e.g. an era; one truth value for each hour.
+    zone
+        Whose clock and calendar `start_hours` and `weekdays` are of, e.g. ``"America/Chicago"``; for traces of stamps.
 
     Examples
     --------
@@ -44,9 +50,11 @@ class Condition:
     starts: Sequence[bool] | Booleans | None = None
     months: Sequence[int] | None = None
     within: Sequence[bool] | Booleans | None = None
+    zone: str = "UTC"
 
     def __post_init__(self) -> None:
         faults = Faults("Condition")
+        check_zone(faults, self.zone)
         for name, top in (("start_hours", 23), ("weekdays", 6), ("months", 10**6)):
             values = getattr(self, name)
             if values is None:
@@ -66,17 +74,25 @@ class Condition:
         parts = [
             f"{name}={value if isinstance(value, tuple) else f'{int(value.sum())} of {value.size} hours'}"
             for name, value in vars(self).items()
-            if value is not None
+            if value is not None and name != "zone"
         ]
+        parts += [f"zone={self.zone!r}"] if self.zone != "UTC" else []
         return f"Condition({', '.join(parts)})"
 
-    def masks(self, hours: npt.NDArray[np.int64]) -> tuple[Booleans, Booleans]:
+    def masks(self, hours: npt.NDArray[np.int64], origin: str = "") -> tuple[Booleans, Booleans]:
         """Hours that may be part of a window, and hours at which one may start; each of shape (hours,).
+
+        Parameters
+        ----------
+        hours
+            Of the trace, counted from hour 0.
+        origin
+            Moment of hour 0, UTC; empty for a trace without stamps.
 
         Raises
         ------
         InputError
-            A mask that is not as long as the series.
+            A mask that is not as long as the series, or a zone for a trace without stamps.
         """
         faults = Faults("Condition")
         within, starts = np.ones(hours.size, bool), np.ones(hours.size, bool)
@@ -90,8 +106,24 @@ class Condition:
                 mask &= given
         if self.months is not None:
             within &= np.isin(hours // MONTH, self.months)
+        clock, weekday = hours % 24, hours // 24 % 7
+        if origin:
+            local = moments(hours, origin, self.zone)
+            clock, weekday = local.hour.to_numpy(), local.weekday.to_numpy()
+        else:
+            remedy = "Its hours count from its start: shift start_hours."
+            faults.require(self.zone == "UTC", "zone", self.zone, "none for a trace without stamps", remedy)
+            faults.raise_any()
         if self.start_hours is not None:
-            starts &= np.isin(hours % 24, self.start_hours)
+            starts &= np.isin(clock, self.start_hours)
         if self.weekdays is not None:
-            starts &= np.isin(hours // 24 % 7, self.weekdays)
+            starts &= np.isin(weekday, self.weekdays)
         return within, starts
+
+
+def moments(hours: npt.NDArray[np.int64], origin: str, zone: str = "UTC") -> pd.DatetimeIndex:
+    """Local moments of the hours of a trace whose hour 0 is at `origin`; shape (hours,)."""
+    zero = datetime.fromisoformat(origin.replace("Z", "+00:00")).astimezone(UTC)
+    offset = zone[:1] in "+-" and f"UTC{zone}"
+    stamps = pd.Timestamp(zero) + pd.to_timedelta(hours, unit="h")
+    return stamps.tz_convert(pd.Timestamp(f"2000-01-01T00:00{zone}").tz if offset else ZoneInfo(zone))

@@ -44,7 +44,8 @@ class Envelope:
     ----------
     data : xarray.Dataset
         `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
-        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1).
+        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and
+        `origin` (moment of hour 0) where the trace has stamps.
 
     Raises
     ------
@@ -95,6 +96,11 @@ class Envelope:
     def synthetic(self) -> bool:
         """Whether the numbers come from the synthetic fleet."""
         return bool(self.data.attrs.get("synthetic", 0))
+
+    @property
+    def origin(self) -> str:
+        """Moment of hour 0, UTC, where the trace has stamps; else empty."""
+        return str(self.data.attrs.get("origin", ""))
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -238,7 +244,7 @@ class Envelope:
         """
         power_model = model or PowerModel()
         hours, valid = statistics.hours, statistics.valid
-        clusters = sorted(statistics.cells["cluster"].cast(pl.String).unique().to_list())
+        clusters = statistics.clusters
         cells = statistics.cells.with_columns(
             layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
             pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
@@ -246,6 +252,7 @@ class Envelope:
         standing, active = cell_power(cells, power_model)
         running = (cells["state"].cast(pl.String) == "active").to_numpy()
         host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
+        host += power_model.host_share * (standing + active)
         place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()
         index = place * len(LAYERS) + cells["layer_code"].to_numpy()
         shape = (hours.size, len(clusters), len(LAYERS))
@@ -269,6 +276,7 @@ class Envelope:
                     "source": statistics.audit.source,
                     "synthetic": int(statistics.synthetic),
                     "power_model": power_model.describe(cells["accelerator"].cast(pl.String).unique()),
+                    **({"origin": statistics.audit.origin} if statistics.audit.origin else {}),
                 },
             )
         )
@@ -377,11 +385,11 @@ def _capacity(
     code = table["cluster"].cast(pl.String).cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).to_numpy()
     index = (table["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + code
     names = table["accelerator"].cast(pl.String)
-    rating = names.replace_strict({name: model.rating(name) for name in names.unique()}, return_dtype=pl.Float64)
+    rest = names.replace_strict({name: model.idle_watts(name) for name in names.unique()}, return_dtype=pl.Float64)
     free = (table["gpus"] - table["gpu_hours"].fill_null(0)).clip(0).to_numpy()
     size = shape[0] * shape[1]
     draws = {
-        "unallocated": free * rating.to_numpy() * model.idle_fraction,
+        "unallocated": free * rest.to_numpy(),
         "host_idle": table["cores"].to_numpy() * model.host_idle,
     }
     return {name: np.bincount(index, watts / 1e6, size).astype(float).reshape(shape) for name, watts in draws.items()}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pkgutil
+
 from pypsa_aidc import fleet
 
 
@@ -10,6 +12,6 @@ def test_every_public_name_is_there_and_documented():
             assert thing.__doc__, name
 
 
-def test_functions_keep_their_names_beside_modules_of_the_same_name():
-    for name in ("trace", "statistics", "envelope", "surface", "portfolios", "contract", "synthetic", "backtest"):
-        assert callable(getattr(fleet, name)), name
+def test_no_public_name_hides_a_module_of_the_package():
+    modules = {module.name for module in pkgutil.iter_modules(fleet.__path__)}
+    assert not modules & set(fleet.__all__)

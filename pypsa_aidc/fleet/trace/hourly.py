@@ -66,7 +66,7 @@ LOOKS_LIKE_FRACTIONS = "partitions declared in percent that never exceed 1 %"
 ENOUGH_TO_TELL = 20
 """Rows with a utilisation before a partition's largest one says something about the scale."""
 
-GRAIN = 2.0**34
+GRAIN = 2.0**60
 """Parts of a GPU-hour in which amounts are added up: sums of whole numbers do not depend on the order of the rows."""
 
 COVERED = 0.95
@@ -446,8 +446,8 @@ def replace_table(path: Path, frame: pl.DataFrame) -> None:
 
 
 def _exact(amount: pl.Expr) -> pl.Expr:
-    """Sum of amounts that is the same in any order of the rows: of whole grains, in 64 bits."""
-    return (amount.fill_null(0) * GRAIN).round().cast(pl.Int64, strict=False).sum().cast(pl.Float64) / GRAIN
+    """Sum of amounts that is the same in any order of the rows: of whole grains, in 128 bits."""
+    return (amount * GRAIN).cast(pl.Int128, strict=False).sum().cast(pl.Float64) / GRAIN
 
 
 def _repeated(trace: Trace, piece: Partition) -> tuple[int, int, int]:

@@ -48,6 +48,8 @@ THIN = 2.0
 """Beginning or end of a list, in median durations, from which on it can only be that of a window."""
 CHEAP = 0.5
 """Share of the hours of a list that must be left where a beginning or end is dropped on suspicion."""
+MANY = 20
+"""Jobs from which on it is: the beginning of a short list is most of it."""
 
 STEP = r"^\d+(_\d+|\+\d+)?\.(batch|extern|interactive|\d+)$"
 """Identifiers of the steps of a Slurm job, which share the GPUs of the job."""
@@ -450,8 +452,8 @@ def observed_hours(trace: Trace, spans: pl.DataFrame, origin: str = "") -> tuple
 
     A list of the jobs of a window shows, before the window, only those that survived into it, and after it only those
     that began in it. It cannot be told from a list of a fleet that had just begun; so a beginning is dropped if it is
-    longer than two median jobs, or if at least half of the hours remain, and the same at the end. If jobs still run,
-    the list was made when they did, and its end is complete.
+    longer than two median jobs, or, from 20 jobs on, if at least half of the hours remain; and the same at the end. If
+    jobs still run, the list was made when they did, and its end is complete.
 
     Parameters
     ----------
@@ -476,10 +478,10 @@ def observed_hours(trace: Trace, spans: pl.DataFrame, origin: str = "") -> tuple
     if window == "survivors":
         first, last = int(np.ceil(head)), whole[1]
     else:
-        least = CHEAP * (finish - begin)
+        cheap = start.size >= MANY and tail - head >= CHEAP * (finish - begin)
         typical = float(np.median(ended - start[~running]))
-        cut_head = head - begin > THIN * typical or (tail - head >= least)
-        cut_tail = finish - tail > THIN * typical or (tail - head >= least)
+        cut_head = cheap or head - begin > THIN * typical
+        cut_tail = cheap or finish - tail > THIN * typical
         first = int(np.ceil(head)) if cut_head else whole[0]
         last = int(np.floor(tail)) if cut_tail else whole[1]
         if last <= first:

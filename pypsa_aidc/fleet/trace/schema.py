@@ -107,6 +107,7 @@ waited before execution (null where unknown), and where and what it was."""
 
 JOBS = (
     Column("job", "", "identifier; with it, rows that occur twice are counted once", text=True, required=False),
+    Column("namespace", "", "what makes `job` unique, where it is not by itself", text=True, required=False),
     Column("start", "h", "when the job began to run; hours since the start of the trace, or stamps with a zone"),
     Column("end", "h", "when it stopped; empty: still running at the end of the trace", required=False),
     Column("duration", "h", "instead of `end`", required=False),

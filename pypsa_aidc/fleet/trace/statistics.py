@@ -105,6 +105,12 @@ class Statistics:
         return valid
 
     @property
+    def clusters(self) -> list[str]:
+        """Names of all clusters that have pods or servers, in order."""
+        names = pl.concat([frame["cluster"].cast(pl.String).unique() for frame in (self.cells, self.capacity)])
+        return sorted(names.unique().to_list())
+
+    @property
     def coverage(self) -> Coverage:
         """How many of the hours are valid, and the longest hole."""
         return coverage_of(self.valid)
@@ -239,6 +245,10 @@ class Statistics:
         faults.raise_any()
         result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
         warn_of_holes(result.coverage, audit.source)
+        alike = [name for name in result.clusters if name.lower() in {n.lower() for n in result.clusters if n != name}]
+        if alike:
+            text = f"clusters that differ in capitals only are taken for different ones: {', '.join(alike)}"
+            warnings.warn(f"{audit.source}: {text}", UnitWarning, stacklevel=2)
         for looks in set(audit.noted) & {hourly.LOOKS_LIKE_FRACTIONS, jobs.LOOKS_LIKE_FRACTIONS}:
             first = f", first {audit.examples[looks]}" if looks in audit.examples else ""
             text = f"{audit.noted[looks]} {looks}{first}"
