@@ -328,3 +328,10 @@ def test_pages_that_are_missing_and_what_the_interface_says(tmp_path: Path) -> N
     path.write_text(json.dumps(limited))
     with pytest.warns(DemandWarning, match="incomplete return at most 5000 rows"):
         assert len(read_demand(path).series) == 100
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "utf-8-sig"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "d.csv"
+    path.write_bytes("time;Höchstlast\n2024-01-01 01:00;5\n".encode(encoding))
+    assert read_demand(path).peak == 5.0

@@ -49,14 +49,13 @@ def read_text(path: Path) -> pd.DataFrame:
     if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
         # One reader for all three; pandas' own choice depends on what else is installed.
         return pd.read_excel(path, dtype=str, keep_default_na=False, engine="calamine")
-    content = path.read_bytes()
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        header = content.decode(encoding).lstrip().split("\n", 1)[0]
-    except UnicodeDecodeError:
-        encoding = "latin-1"
-        header = content.decode(encoding).split("\n", 1)[0]
-    separator = max(";\t,", key=header.count)
+    for encoding in ("utf-8-sig", "utf-16", "latin-1"):
+        try:
+            header = ",".join(pd.read_csv(path, nrows=0, encoding=encoding).columns)
+        except UnicodeError:
+            continue
+        break
+    separator = max(",;\t", key=header.count)
     return pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, encoding=encoding)
 
 
