@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Real
 
-import numpy as np
-
 
 class AIDCError(Exception):
     """Base of every error that `pypsa_aidc` raises on purpose."""
@@ -26,7 +24,9 @@ class Fault:
 
     def __str__(self) -> str:
         remedy = f" {self.remedy}" if self.remedy else ""
-        given = self.given.item() if isinstance(self.given, np.generic) else self.given
+        # A scalar of NumPy is told as the number that it is; NumPy itself would take longer to import than all of this.
+        scalar = type(self.given).__module__ == "numpy" and getattr(self.given, "ndim", 1) == 0
+        given = self.given.item() if scalar else self.given  # type: ignore[attr-defined]
         return f"{self.where}: given {given!r}, expected {self.expected}.{remedy}"
 
 
