@@ -12,15 +12,14 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from inspect import signature
 from pathlib import Path
 
 import highspy
 import pytest
 from rich.console import Console
 
-from pypsa_aidc.cli import app
-from pypsa_aidc.cli.reply import with_progress
+from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.verb import offered
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.network.solve.gap import Gap
 from pypsa_aidc.progress import _shown, show_progress, track, waiting
@@ -351,25 +350,14 @@ def test_a_verb_shows_it_on_a_terminal(
     assert "\x1b" not in done.out
 
 
-@pytest.mark.parametrize(("option", "drawn"), [({}, True), ({"as_json": True}, False), ({"quiet": True}, False)])
-def test_json_and_quiet_silence_it(
-    option: dict[str, bool], drawn: bool, eager: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("option", "drawn"), [("", True), ("as_json", False), ("quiet", False), ("verbose", False)])
+def test_json_and_quiet_silence_it(option: str, drawn: bool, eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
 
-    def verb(as_json: bool = False, quiet: bool = False) -> None:
+    def verb(reply: Reply) -> None:
         for _ in track(range(3), "items"):
             time.sleep(0.03)
 
-    with_progress(verb)(**{"as_json": False, "quiet": False} | option)
+    offered(verb)(**{each: each == option for each in ("as_json", "quiet", "verbose")})
     assert ("items" in stream.text) == drawn
-
-
-def test_every_verb_can_be_silenced() -> None:
-    """The two options are found by name: one called otherwise would silence nothing."""
-    assert len(app.registered_commands) >= 10
-    for command in app.registered_commands:
-        assert command.callback is not None
-        assert hasattr(command.callback, "__wrapped__"), command.name
-        assert {"as_json", "quiet"} <= set(signature(command.callback).parameters), command.name
