@@ -94,15 +94,16 @@ class PriceWarning(UserWarning):
 
 
 def near(name: object, known: Iterable[object], most: int = 3) -> str:
-    """Ask whether another name was meant, `most` of them at most, or return "" if none is near.
+    """Ask whether another name was meant, in any case, `most` of them at most, or return "" if none is near.
 
     Examples
     --------
     >>> near("nroth", ["north", "middle"])
     "Did you mean 'north'?"
     """
-    close = get_close_matches(str(name), [str(one) for one in known], most)
-    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    plain = {str(one).casefold(): str(one) for one in known}
+    close = get_close_matches(str(name).casefold(), plain, most)
+    return f"Did you mean {' or '.join(repr(plain[each]) for each in close)}?" if close else ""
 
 
 class Faults:

@@ -8,11 +8,10 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pypsa_aidc.cli.document import Node
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults, InputError, near
 
 T = TypeVar("T")
 
@@ -109,9 +108,7 @@ def _dataclass(kind: Any, node: Node, path: str, faults: Faults) -> Any:
     known = {field.name: field for field in fields(kind) if field.init}
     for key, entry in node.value.items():
         if key not in known:
-            close = get_close_matches(key, known, 1)
-            remedy = f"Did you mean {close[0]}?" if close else ""
-            faults.add(entry.where(_join(path, key)), "unknown key", f"one of {', '.join(known)}", remedy)
+            faults.add(entry.where(_join(path, key)), "unknown key", f"one of {', '.join(known)}", near(key, known, 1))
     for name, field in known.items():
         if _is_needed(field) and name not in node.value:
             faults.add(node.where(_join(path, name)), "nothing", "a value")
