@@ -31,6 +31,43 @@ def test_every_network_has_the_accessor_in_any_order_of_imports(order: str) -> N
     assert alone(code).splitlines() == ["False", "AIDCs of the network: none (0 jobs)"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--help"], "headroom"),
+        (["--version"], "PyPSA 1."),
+        (["screen", "--help"], "--offsets"),
+        (["screen", "--offsets", "some"], "is not one of"),
+        (["report"], "Missing argument"),
+    ],
+)
+def test_help_and_option_errors_import_nothing_heavy(arguments: list[str], told: str) -> None:
+    code = f"""
+import atexit, sys
+atexit.register(lambda: print({HEAVY} & set(sys.modules)))
+sys.argv, sys.stderr = ['pypsa-aidc', *{arguments}], sys.stdout
+from pypsa_aidc.cli import main
+try: main()
+except SystemExit: pass
+"""
+    out = alone(code)
+    assert told in out
+    assert out.splitlines()[-1] == "set()"
+
+
+def test_completion_imports_nothing_heavy() -> None:
+    words = {"_PYPSA_AIDC_COMPLETE": "complete_bash", "COMP_WORDS": "pypsa-aidc screen --off", "COMP_CWORD": "2"}
+    code = f"""
+import atexit, os, sys
+atexit.register(lambda: print({HEAVY} & set(sys.modules)))
+os.environ.update({words})
+sys.argv = ['pypsa-aidc']
+from pypsa_aidc.cli import main
+main()
+"""
+    assert alone(code).split() == ["--offsets", "set()"]
+
+
 @pytest.mark.parametrize("name", PACKAGES)
 def test_public_names_are_there_and_none_hides_a_module(name: str) -> None:
     package = importlib.import_module(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
@@ -73,6 +74,9 @@ def main() -> None:
         # A character that the terminal or file cannot show is no reason to fail.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    # PyPSA and its dependencies announce their own changes; that is nothing a user of this command can act on.
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
     when_imported("pypsa")(_choose_coming_defaults)
     try:
         # Without arguments Typer shows the help by itself.

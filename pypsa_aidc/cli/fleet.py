@@ -21,7 +21,7 @@ SCHEDULER_FROM = 110 * 24
 """Hour from which the published trace joins executions completely (Sec. 2.1 of [2], arXiv 2609.05406)."""
 
 
-LAYOUTS = ("alibaba-2026", "generic", "openb-2023")
+LAYOUTS = ("alibaba-2026", "generic", "openb-2023", "spot-2026")
 """Those of `fleet.LAYOUTS`, which takes polars to know."""
 
 

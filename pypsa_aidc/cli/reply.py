@@ -194,9 +194,6 @@ class Reply:
                 told(f"warning: {message}", "yellow")
 
         with warnings.catch_warnings():
-            warnings.simplefilter("always" if not sys.warnoptions else "default", UserWarning)
-            for kind in (FutureWarning, DeprecationWarning):
-                warnings.filterwarnings("ignore", category=kind)
             warnings.showwarning = tell
             yield
 
