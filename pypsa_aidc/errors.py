@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Real
 
-import numpy as np
-
 
 class AIDCError(Exception):
     """Base of every error that `pypsa_aidc` raises on purpose."""
@@ -26,7 +24,9 @@ class Fault:
 
     def __str__(self) -> str:
         remedy = f" {self.remedy}" if self.remedy else ""
-        given = self.given.item() if isinstance(self.given, np.generic) else self.given
+        # A scalar of NumPy is told as the number that it is; NumPy itself would take longer to import than all of this.
+        scalar = type(self.given).__module__ == "numpy" and getattr(self.given, "ndim", 1) == 0
+        given = self.given.item() if scalar else self.given  # type: ignore[attr-defined]
         return f"{self.where}: given {given!r}, expected {self.expected}.{remedy}"
 
 
@@ -94,15 +94,16 @@ class PriceWarning(UserWarning):
 
 
 def near(name: object, known: Iterable[object], most: int = 3) -> str:
-    """Ask whether another name was meant, `most` of them at most, or return "" if none is near.
+    """Ask whether another name was meant, in any case, `most` of them at most, or return "" if none is near.
 
     Examples
     --------
     >>> near("nroth", ["north", "middle"])
     "Did you mean 'north'?"
     """
-    close = get_close_matches(str(name), [str(one) for one in known], most)
-    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    plain = {str(one).casefold(): str(one) for one in known}
+    close = get_close_matches(str(name).casefold(), plain, most)
+    return f"Did you mean {' or '.join(repr(plain[each]) for each in close)}?" if close else ""
 
 
 class Faults:

@@ -249,14 +249,14 @@ class Results:
         return system_balance(self._n, power.index, own, self._meter(power))
 
     def costs(self) -> pd.DataFrame:
-        """Operating costs of the network by carrier, curtailment and storage stated as costs; see `costs.operating`.
+        """Operating costs of the network by carrier, curtailment and storage stated as costs; see `operating_costs`.
 
         Raises
         ------
         NotSolvedError
             The network has no dispatch.
         """
-        return costs.operating(self._n)
+        return costs.operating_costs(self._n)
 
     def bill(self) -> pd.DataFrame:
         """What each site and fleet pays at the marginal prices of its bus, by part; see `costs.bill`."""
