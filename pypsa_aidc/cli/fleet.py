@@ -30,8 +30,8 @@ def fleet(
     trace: Annotated[
         Path | None,
         typer.Argument(
-            help="Folder, table or archive: jobs (sacct, kubectl, CSV), pod hours, or samples of power (DCGM, Prometheus, "
-            "meters); the synthetic fleet if left out."
+            help="Folder, table or archive: jobs (sacct, kubectl, CSV), pod hours, or power (DCGM, Prometheus, "
+            "meters). The synthetic fleet if left out."
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results.")] = Path("fleet-results"),
@@ -185,7 +185,10 @@ def _measured(
     from pypsa_aidc.fleet.trace.telemetry import read_power
 
     asked = {"zone": declared.get("zone", ""), "unit": declared.get("power", "")}
-    asked |= {name: declared.get(field) for name, field in (("columns", "pod_columns"), ("words", "words"), ("constants", "constants"))}
+    asked |= {
+        name: declared.get(field)
+        for name, field in (("columns", "pod_columns"), ("words", "words"), ("constants", "constants"))
+    }
     power = read_power(path, mapping=mapping, rest=central.idle_watts, **asked)
     reply.line(str(power.audit))
     envelope = fleets.Envelope.of_power(power, mapping, central)
@@ -200,11 +203,15 @@ def _measured(
         if len(power.audit.to_frame()):
             reply.keep("audit", power.audit.to_frame(), "What was read")
         layers = envelope.data[["power", "active", "lowest"]].sum("cluster", skipna=False)
-        table = layers.mean("hour").to_dataframe().assign(ramp=envelope.data["ramp"].max(("hour", "cluster")).to_series())
+        table = (
+            layers.mean("hour").to_dataframe().assign(ramp=envelope.data["ramp"].max(("hour", "cluster")).to_series())
+        )
         reply.keep("layers", pd.DataFrame(table), "Measured power by layer, mean MW; steepest ramp, MW/min")
         if figures:
             reply.figure("figure_12_layers", plots.plot_layers(envelope))
-    reply.answer(trace=path, mapping=mapping, coverage=asdict(envelope.coverage), read=power.audit.to_dict(), synthetic=False)
+    reply.answer(
+        trace=path, mapping=mapping, coverage=asdict(envelope.coverage), read=power.audit.to_dict(), synthetic=False
+    )
 
 
 def _inspect(reply: Reply, found: fleets.Trace | None, out: Path, max_rejected: float) -> None:
@@ -218,7 +225,9 @@ def _inspect(reply: Reply, found: fleets.Trace | None, out: Path, max_rejected: 
     faults.raise_any()
     assert found is not None
     layout = found.layout
-    reply.line(f"{layout.kind} in {', '.join(piece.name for piece in found.pods[:5])}{' …' if len(found.pods) > 5 else ''}")
+    reply.line(
+        f"{layout.kind} in {', '.join(piece.name for piece in found.pods[:5])}{' …' if len(found.pods) > 5 else ''}"
+    )
     if found.servers:
         reply.line(f"servers in {', '.join(piece.name for piece in found.servers[:5])}")
     columns = {**layout.pod_columns, **{name: f"{value!r} for all rows" for name, value in layout.constants.items()}}

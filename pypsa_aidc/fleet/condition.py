@@ -109,7 +109,7 @@ class Condition:
         clock, weekday = hours % 24, hours // 24 % 7
         if origin:
             local = moments(hours, origin, self.zone)
-            clock, weekday = local.hour.to_numpy(), local.weekday.to_numpy()
+            clock, weekday = local.hour.to_numpy(), local.day_of_week.to_numpy()
         else:
             remedy = "Its hours count from its start: shift start_hours."
             faults.require(self.zone == "UTC", "zone", self.zone, "none for a trace without stamps", remedy)
@@ -124,6 +124,6 @@ class Condition:
 def moments(hours: npt.NDArray[np.int64], origin: str, zone: str = "UTC") -> pd.DatetimeIndex:
     """Local moments of the hours of a trace whose hour 0 is at `origin`; shape (hours,)."""
     zero = datetime.fromisoformat(origin.replace("Z", "+00:00")).astimezone(UTC)
-    offset = zone[:1] in "+-" and f"UTC{zone}"
     stamps = pd.Timestamp(zero) + pd.to_timedelta(hours, unit="h")
+    offset = zone[0] in "+-"
     return stamps.tz_convert(pd.Timestamp(f"2000-01-01T00:00{zone}").tz if offset else ZoneInfo(zone))

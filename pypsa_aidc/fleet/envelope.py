@@ -377,7 +377,11 @@ class Envelope:
             units = "MW/min" if name == "ramp" else "MW"
             data[name] = (("hour", "cluster", "layer"), np.maximum(cube, 0.0), {"units": units})
         for name in ("host_idle", "unallocated"):
-            data[name] = (("hour", "cluster"), np.where(valid[:, np.newaxis], np.zeros(shape[:2]), np.nan), {"units": "MW"})
+            data[name] = (
+                ("hour", "cluster"),
+                np.where(valid[:, np.newaxis], np.zeros(shape[:2]), np.nan),
+                {"units": "MW"},
+            )
         attrs = {"pue": model.pue, "mapping": mapping, "source": power.audit.source, "synthetic": 0}
         attrs |= {"origin": power.audit.origin, "cadence": f"{power.cadence * 3600:g} s", "power_model": "measured"}
         hours = ("hour", np.arange(first, last + 1), {"units": "h"})
@@ -401,8 +405,8 @@ class Envelope:
         faults.require("lowest" in self.data, "data", sorted(map(str, self.data.data_vars)), "'lowest', of telemetry")
         faults.raise_any()
         rest = self.data["power"] - self.data["active"]
-        lowest = np.minimum(self.data["lowest"], self.data["power"])
-        active = np.maximum(lowest - rest, 0.0)
+        lowest = xr.ufuncs.minimum(self.data["lowest"], self.data["power"])
+        active = (lowest - rest).clip(min=0)
         data = self.data.assign(power=lowest.assign_attrs(units="MW"), active=active.assign_attrs(units="MW"))
         return Envelope(data)
 
@@ -430,7 +434,9 @@ class Envelope:
         shift = 0
         if self.origin:
             apart = pd.Timestamp(measured.origin) - pd.Timestamp(self.origin)
-            faults.require(apart % pd.Timedelta(hours=1) == pd.Timedelta(0), "origin", measured.origin, "whole hours apart")
+            faults.require(
+                apart % pd.Timedelta(hours=1) == pd.Timedelta(0), "origin", measured.origin, "whole hours apart"
+            )
             shift = int(apart / pd.Timedelta(hours=1))
         theirs = measured.data.assign_coords(hour=measured.data["hour"] + shift)
         common = np.intersect1d(theirs["hour"], self.data["hour"])
@@ -438,13 +444,17 @@ class Envelope:
         faults.raise_any()
         hours = np.arange(common.min(), common.max() + 1)
         data, theirs = self.data.sel(hour=hours).copy(deep=True), theirs.reindex(hour=hours)
-        gone = np.isnan(theirs["power"]).any(("cluster", "layer"))
+        gone = ~(theirs["power"] >= 0).all(("cluster", "layer"))
         for name in ("power", "active", "host_active"):
             data[name].loc[{"layer": chosen}] = theirs[name].sel(layer=chosen)
         for name in VARIABLES:
             data[name] = data[name].where(~gone).assign_attrs(units="MW")
         text = f"{data.attrs.get('power_model', 'modelled')}; {', '.join(chosen)} measured"
-        return Envelope(data.assign_attrs(power_model=text, source=f"{self.data.attrs['source']}, measured: {measured.data.attrs['source']}"))
+        return Envelope(
+            data.assign_attrs(
+                power_model=text, source=f"{self.data.attrs['source']}, measured: {measured.data.attrs['source']}"
+            )
+        )
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, *, source: str, pue: float = 1.2) -> Envelope:

@@ -241,7 +241,7 @@ class PowerModel:
         """Rating of one accelerator, W: its own, else the one its name stands for, else that of a data sheet."""
         listed = self._of(self.ratings, accelerator)
         if listed is None and (own := self._of(self.levels, accelerator)) is not None:
-            return max(own)
+            return float(max(own))
         listed = self.other_rating if listed is None else listed
         listed = self._of(DATASHEET_RATINGS, accelerator) if listed is None else listed
         if listed is None:
@@ -250,7 +250,7 @@ class PowerModel:
             names = ", ".join(dict.fromkeys((*self.ratings, *DATASHEET_RATINGS)))
             faults.add("accelerator", accelerator, f"one of {names}", remedy)
             faults.raise_any()
-        return float(listed)  # type: ignore[arg-type]
+        return float(listed)
 
     @staticmethod
     def _of(table: Mapping[str, Any], accelerator: str) -> Any:
@@ -439,7 +439,7 @@ def power_draws(
     linear_too = ranges is not None or dict(middle.curves) == dict(ANCHORED)
     models = []
     for _ in range(count):
-        drawn = {name: float(rng.uniform(*bounds[name])) for name in _DRAWN}
+        drawn: dict[str, Any] = {name: float(rng.uniform(*bounds[name])) for name in _DRAWN}
         drawn["host_peak"] = max(drawn["host_peak"], drawn["host_idle"])
         ratings = {}
         for accelerator, rating in middle.ratings.items():

@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.fleet.trace.hourly import kept, pod_rows
 from pypsa_aidc.fleet.trace.audit import Audit
+from pypsa_aidc.fleet.trace.hourly import kept, pod_rows
 from pypsa_aidc.fleet.trace.schema import SPAN_TYPES
 from pypsa_aidc.fleet.trace.tables import reading, scan
 from pypsa_aidc.fleet.trace.trace import Partition, Trace

@@ -1,4 +1,4 @@
-"""Hourly tables: rows in the typed schema, each with the reason to leave it out, reduced to cells partition by partition."""
+"""Hourly tables: rows in the typed schema, each with the reason to leave it out, reduced to cells."""
 
 from __future__ import annotations
 
@@ -315,7 +315,11 @@ def _disjoint(trace: Trace) -> tuple[Partition, ...]:
     ranges = []
     for piece in loose:
         with reading(f"{trace.folder}, {piece.name}"):
-            hours = _typed_rows(trace, piece).filter(~_bad_hour()).select(pl.col("hour").min(), pl.col("hour").max().alias("last"))
+            hours = (
+                _typed_rows(trace, piece)
+                .filter(~_bad_hour())
+                .select(pl.col("hour").min(), pl.col("hour").max().alias("last"))
+            )
             first, last = hours.collect(engine="streaming").row(0)
         ranges.append((float("-inf") if first is None else first, float("-inf") if last is None else last, piece))
     groups: list[tuple[float, list[Partition]]] = []
@@ -340,7 +344,7 @@ def _without_stale(rows: pl.DataFrame, audit: Audit) -> tuple[pl.DataFrame, Audi
         return rows, audit
     table = rows.join(pl.DataFrame({"hour": hours, "piece": piece}).cast({"hour": rows["hour"].dtype}), on="hour")
     sizes = table.group_by("piece").agg(pl.col("pods").sum().fill_null(0)).sort("pods", "piece", descending=True)
-    few = sizes.filter(pl.col("pods") <= max(1, 0.01 * sizes["pods"].sum()))["piece"].to_list()
+    few = sizes.filter(pl.col("pods") <= max(1.0, 0.01 * float(sizes["pods"].sum())))["piece"].to_list()
     stale = table.filter(pl.col("piece").is_in(few))
     if stale.is_empty() or len(few) == sizes.height:
         return rows, audit
@@ -483,7 +487,11 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
         identified = trace.layout.pod_columns.get("pod", "") in _columns_of(piece)
         if copies and (identified or trace.duplicates == "one"):
             once = rows.unique()
-            rows = pl.concat([once.filter(pl.col("pod").is_not_null()), rows.filter(pl.col("pod").is_null())]) if identified and trace.duplicates != "one" else once
+            rows = (
+                pl.concat([once.filter(pl.col("pod").is_not_null()), rows.filter(pl.col("pod").is_null())])
+                if identified and trace.duplicates != "one"
+                else once
+            )
         # Faulty rows fall into one group for each reason, so that garbage in the keys cannot blow up the table.
         place = pl.col("hour").is_finite() & (good | pl.col("idle")) & ~_bad_hour()
         kinds = [pl.when(place if key in ("hour", "cluster") else good).then(pl.col(key)).alias(key) for key in KEYS]
@@ -545,8 +553,10 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
     )
     ordered = _ordered(cells, CELL_TYPES, KEYS).with_columns(covered=pl.lit(1.0))
     places = idle.select(pl.col("hour").cast(CELL_TYPES["hour"]), pl.col("cluster").cast(CELL_TYPES["cluster"]))
-    places = places.filter(pl.col("hour").is_not_null()).unique().join(
-        ordered.select("hour", "cluster").unique(), on=["hour", "cluster"], how="anti", nulls_equal=True
+    places = (
+        places.filter(pl.col("hour").is_not_null())
+        .unique()
+        .join(ordered.select("hour", "cluster").unique(), on=["hour", "cluster"], how="anti", nulls_equal=True)
     )
     frame = pl.concat([ordered, places.with_columns(covered=pl.lit(1.0))], how="diagonal")
     if trace.cadence < 1:

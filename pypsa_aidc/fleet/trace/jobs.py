@@ -78,7 +78,11 @@ def read_jobs(trace: Trace) -> tuple[pl.DataFrame, Audit]:
         if not missing:
             frames.append(frame)
     faults.raise_any()
-    raw = pl.concat(frames, how="diagonal_relaxed") if len({tuple(f.schema.items()) for f in frames}) > 1 else pl.concat(frames)
+    raw = (
+        pl.concat(frames, how="diagonal_relaxed")
+        if len({tuple(f.schema.items()) for f in frames}) > 1
+        else pl.concat(frames)
+    )
     total = raw.height
     raw = raw.filter(~pl.all_horizontal(pl.all().is_null())) if raw.width else raw
     skipped: Counter[str] = Counter()
@@ -109,7 +113,7 @@ def read_jobs(trace: Trace) -> tuple[pl.DataFrame, Audit]:
         start = moment(types, columns["start"], layout.units.get("start", ""), layout.zone, "earliest")
         first = raw.select(start.min()).item()
     origin = None if first is None else midnight(first)
-    raw, noted, conflicting = _once(trace, raw)
+    raw, noted = _once(trace, raw)
     table = _typed(trace, raw, origin)
     noted[SENTINELS] = _sentinels(trace, raw, stamped)
     reasons = _reasons(trace)
@@ -145,7 +149,6 @@ def read_jobs(trace: Trace) -> tuple[pl.DataFrame, Audit]:
         gpu_hours=all_hours,
         lost=lost,
     )
-    del conflicting
     faults.require(good.height > 0, "jobs", f"{total} rows", "at least one that ran on accelerators", str(audit))
     faults.raise_any()
     kept = good.with_columns(pl.col("end").fill_null(last), pl.col("utilisation").clip(0, 1))
@@ -177,7 +180,7 @@ def _without_steps(raw: pl.DataFrame, columns: Mapping[str, str], skipped: Count
     return raw
 
 
-def _once(trace: Trace, raw: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int], int]:
+def _once(trace: Trace, raw: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     """Count each job once: equal rows of one job are one; of a job that ran and ended, the row with the end stays."""
     columns = trace.layout.pod_columns
     named = "job" in columns
@@ -189,7 +192,7 @@ def _once(trace: Trace, raw: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]
         noted[COPIES if once else UNNAMED_COPIES] = copies
         raw = distinct if once else raw
     if not named:
-        return raw, noted, 0
+        return raw, noted
     key = [known(columns[name]).alias(f"key {name}") for name in ("job", "namespace", "start") if name in columns]
     end = known(columns["end"]) if "end" in columns else known(columns["duration"])
     table = raw.with_columns(*key, ended=end.is_not_null())
@@ -199,23 +202,25 @@ def _once(trace: Trace, raw: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]
     if again.height:
         # Of a job seen running and seen ended, the later knows more; between other versions nothing can choose.
         versions = again.group_by(keys).agg(pl.col("ended").sum().alias("ends"), pl.len().alias("rows"))
-        plain = versions.filter((pl.col("ends") <= 1))
+        plain = versions.filter(pl.col("ends") <= 1)
         superseded = int((plain["rows"] - 1).sum())
         conflicts = int(versions.filter(pl.col("ends") > 1).select((pl.col("rows") - 1).sum()).item() or 0)
         noted |= {"rows of jobs still running, of which another row has the end": superseded, CONFLICTS: conflicts}
-        order = table.sort("ended", *[c for c in raw.columns], descending=True, nulls_last=True)
+        order = table.sort("ended", *raw.columns, descending=True, nulls_last=True)
         best = order.filter(pl.col("key job").is_not_null() & pl.col("key start").is_not_null()).unique(
             subset=keys, keep="first", maintain_order=True
         )
         others = table.filter(pl.col("key job").is_null() | pl.col("key start").is_null())
         if trace.duplicates != "all":
             raw = pl.concat([best, others]).select(raw.columns)
-    return raw, {name: count for name, count in noted.items() if count}, 0
+    return raw, {name: count for name, count in noted.items() if count}
 
 
 def _sentinels(trace: Trace, raw: pl.DataFrame, stamped: Mapping[str, bool]) -> int:
     columns, types = trace.layout.pod_columns, dict(raw.schema)
-    found = [is_sentinel(types, columns[name], trace.layout.units.get(name, "")) for name, are in stamped.items() if are]
+    found = [
+        is_sentinel(types, columns[name], trace.layout.units.get(name, "")) for name, are in stamped.items() if are
+    ]
     return int(raw.select(pl.any_horizontal(found).sum()).item()) if found else 0
 
 
@@ -291,8 +296,10 @@ def _of_tres(table: pl.DataFrame, named: bool, with_cores: bool) -> pl.DataFrame
         found=text.str.extract_all(GRES),
         cpus=text.str.extract(CPUS).cast(pl.Float64),
     )
-    long = table.select("row", "found").explode("found", keep_nulls=True).with_columns(
-        parts=pl.col("found").str.extract_groups(GRES)
+    long = (
+        table.select("row", "found")
+        .explode("found", keep_nulls=True)
+        .with_columns(parts=pl.col("found").str.extract_groups(GRES))
     )
     long = long.select(
         "row",
@@ -302,7 +309,9 @@ def _of_tres(table: pl.DataFrame, named: bool, with_cores: bool) -> pl.DataFrame
     typed = long.filter(pl.col("kind").is_not_null()).group_by("row", "kind").agg(pl.col("count").max())
     untyped = long.filter(pl.col("kind").is_null()).group_by("row").agg(pl.col("count").max().fill_null(0))
     rest = untyped.join(typed.group_by("row").agg(pl.col("count").sum().alias("typed")), on="row", how="left")
-    rest = rest.select("row", kind=pl.lit(None, dtype=pl.String), count=(pl.col("count") - pl.col("typed").fill_null(0)))
+    rest = rest.select(
+        "row", kind=pl.lit(None, dtype=pl.String), count=(pl.col("count") - pl.col("typed").fill_null(0))
+    )
     has_type = rest["row"].is_in(typed["row"].implode())
     rest = rest.filter(~has_type | (pl.col("count") > 0))
     held = pl.concat([typed, rest])
@@ -406,6 +415,10 @@ def aggregated_jobs(trace: Trace) -> Hourly:
     )
     faults.raise_any()
     audit = replace(audit, noted={**audit.noted, **notes})
+    # Jobs that still run do so to the end of a declared window, which may be later than the last event of the list.
+    spans = spans.with_columns(
+        end=pl.when("running").then(pl.max_horizontal("end", pl.lit(float(last)))).otherwise("end")
+    )
     names = list(KEYS[1:5])
     table = spans.with_columns(group=pl.struct(names).rank("dense").cast(pl.Int64) - 1).sort("group")
     kinds = table.unique("group", maintain_order=True).select(names)
@@ -435,7 +448,10 @@ def aggregated_jobs(trace: Trace) -> Hourly:
     )
     cells = cells.filter(pl.col("gpu_hours") > 0)
     stock = _stock(trace)
-    if "accelerator" not in {**trace.layout.pod_columns, **trace.layout.constants} and "tres" not in trace.layout.pod_columns:
+    if (
+        "accelerator" not in {**trace.layout.pod_columns, **trace.layout.constants}
+        and "tres" not in trace.layout.pod_columns
+    ):
         sums = stock.group_by("cluster").agg(pl.col("servers", "gpus", "cores").sum())
         stock = sums.with_columns(accelerator=pl.lit("mixed")).sort("cluster")
     capacity = stock.join(pl.DataFrame({"hour": np.arange(first, last)}), how="cross")
@@ -501,7 +517,9 @@ def _declared(trace: Trace, window: Any, origin: str) -> tuple[int, int]:
             continue
         frame = pl.DataFrame({"at": [str(given)]})
         at = frame.select(moment(dict(frame.schema), "at", "", trace.layout.zone)).item()
-        faults.require(at is not None and bool(origin), "window", given, "hours, or stamps with a zone where jobs have stamps")
+        faults.require(
+            at is not None and bool(origin), "window", given, "hours, or stamps with a zone where jobs have stamps"
+        )
         faults.raise_any()
         zero = datetime.fromisoformat(origin.replace("Z", "+00:00"))
         edges.append((at - zero).total_seconds() / 3600)
@@ -592,8 +610,8 @@ def _stock(trace: Trace) -> pl.DataFrame:
         faults.require(bad.is_empty(), str(path), bad.head(3).rows(), "sizes of at least 0")
         frames.append(table)
     faults.raise_any()
-    types = {"cluster": pl.String, "accelerator": pl.String, "gpus": pl.Float64, "cores": pl.Float64}
-    table = pl.concat([pl.DataFrame(schema=types), *frames]).filter(pl.col("gpus") > 0)
+    schema = {"cluster": pl.String, "accelerator": pl.String, "gpus": pl.Float64, "cores": pl.Float64}
+    table = pl.concat([pl.DataFrame(schema=schema), *frames]).filter(pl.col("gpus") > 0)
     keys = ["cluster", "accelerator"]
     return table.group_by(keys).agg(pl.len().alias("servers"), pl.col("gpus", "cores").sum()).sort(keys)
 

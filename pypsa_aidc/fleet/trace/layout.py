@@ -62,9 +62,9 @@ class Layout:
     zone
         Zone of stamps that name none, e.g. ``"Europe/Berlin"`` or ``"+05:30"``.
     window
-        Hours that a job list shows completely. ``"found"``: from the list itself; where it shows only the jobs that ended
-        after its beginning, or began before its end, those hours are dropped and told. ``"survivors"``: the hours
-        before the first recorded end are dropped. ``"whole"``: nothing is dropped. A pair of stamps, or of hours: these.
+        Hours that a job list shows completely. ``"found"``: from the list itself; where it shows only the jobs that
+        ended after its beginning, or began before its end, those hours are dropped and told. ``"survivors"``: the hours
+        before the first recorded end are dropped. ``"whole"``: nothing is dropped. A pair of stamps or hours: these.
 
     Raises
     ------
@@ -123,7 +123,9 @@ class Layout:
         if isinstance(self.window, str):
             _known(faults, "window", [self.window], WINDOWS)
         else:
-            faults.require(len(self.window) == 2, "window", self.window, f"start and end, or one of {', '.join(WINDOWS)}")
+            faults.require(
+                len(self.window) == 2, "window", self.window, f"start and end, or one of {', '.join(WINDOWS)}"
+            )
             object.__setattr__(self, "window", tuple(self.window))
         if self.servers:
             names = SERVERS_OF_JOBS if jobs else tuple(column.name for column in SERVER_HOURS)

@@ -1,4 +1,4 @@
-"""Layouts told from the tables themselves: names of columns as schedulers, exporters and published traces write them."""
+"""Layouts told from the tables themselves: names of columns as schedulers and exporters write them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def role(header: Sequence[str], path: Path) -> str:
         return "hourly"
     if "start" in jobs and {"end", "duration"} & set(jobs):
         return "jobs"
-    if {"accelerator", "gpus"} <= set(matched(header, SERVER_NAMES)) and not {"power", "value"} & set(map(plain, header)):
+    if {"accelerator", "gpus"} <= set(matched(header, SERVER_NAMES)) and not {"power", "value"} & set(
+        map(plain, header)
+    ):
         return "servers"
     if "gpus" in matched(header, SERVER_NAMES) and SERVER_FILES.search(path.name):
         return "servers"
@@ -194,14 +196,15 @@ def recognise(root: Path, tables: Mapping[str, Path], given: Mapping[str, Any]) 
         if kind == "hourly" and name in allowed and name not in {**found_columns, **constants}:
             constants[name] = stand_in
             guesses.append(f"no column of {name}: '{stand_in}' for all")
-    if "priority" not in {**found_columns, **constants}:
+    present = set(found_columns) | set(constants)
+    if "priority" not in present:
         remedy = "Say what may be preempted: --constant priority=high, or --column priority=NAME with --word NAME=low."
         faults.add("priority", ", ".join(header), "a column of priorities, or a constant", remedy)
-    if kind == "jobs" and not {"gpus", "tres"} & set({**found_columns, **constants}):
+    if kind == "jobs" and not {"gpus", "tres"} & present:
         faults.add("gpus", ", ".join(header), "a column of GPUs", "Name it: --column gpus=NAME.")
     faults.raise_any()
     server_columns = _of_servers(servers, headers, constants) if servers else {}
-    base = {
+    base: dict[str, Any] = {
         "name": "found",
         "kind": kind,
         "pods": ", ".join(pods),
@@ -261,7 +264,9 @@ def _tidy_times(
             continue
         guess = epoch_guess(float(numbers.median()))  # type: ignore[arg-type]
         looks = f"It looks like {guess}. " if guess else ""
-        remedy = f"{looks}Declare it: --unit {name}={guess or 's'} (units of the layout: h, min, s, epoch-s, epoch-ms …)."
+        remedy = (
+            f"{looks}Declare it: --unit {name}={guess or 's'} (units of the layout: h, min, s, epoch-s, epoch-ms …)."
+        )
         faults.add(f"column '{source}'", numbers[0], "stamps, or numbers with a declared unit", remedy)
 
 
@@ -304,4 +309,3 @@ def _of_servers(
     found = matched(headers[servers[0]], SERVER_NAMES)
     needed = {"accelerator", "gpus", "cores"} - set(constants)
     return found if needed <= set(found) else {}
-

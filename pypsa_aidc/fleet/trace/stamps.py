@@ -77,7 +77,9 @@ def has_stamps(frame: pl.LazyFrame, source: str, unit: str | float, zone: str, w
         .collect()
         .row(0)
     )
-    faults.require(other is None, where, other, "year-month-day", "Day and month cannot be told apart: write ISO dates.")
+    faults.require(
+        other is None, where, other, "year-month-day", "Day and month cannot be told apart: write ISO dates."
+    )
     faults.require(bare is None or bool(zone), where, bare, _STAMPS, _REMEDY)
     if not dated and other is None:
         _no_epoch(frame.select(text.cast(pl.Float64, strict=False).alias("x")), unit, where, faults)

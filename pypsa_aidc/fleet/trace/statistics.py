@@ -311,7 +311,9 @@ def _refuse_copies(trace: Trace, audit: Audit, max_rejected: float, faults: Faul
     for reason in (hourly.UNNAMED_COPIES, jobs.UNNAMED_COPIES):
         count = audit.noted.get(reason, 0)
         if trace.duplicates == "refuse" and count > max_rejected * rows:
-            remedy = "Name the column of the job or pod, or say duplicates='one' (they are the same) or 'all' (they differ)."
+            remedy = (
+                "Name the column of the job or pod, or say duplicates='one' (they are the same) or 'all' (they differ)."
+            )
             faults.add(audit.examples.get(reason, str(trace.folder)), f"{count:,} of {rows:,} {reason}", "none", remedy)
     count = audit.noted.get(hourly.CONFLICTS, 0)
     if trace.duplicates == "refuse" and count > max_rejected * rows:

@@ -206,7 +206,7 @@ def decimal_commas(path: Path, sources: list[str]) -> dict[str, bool | None]:
 
 # ------------------------------------------------------------------------------------------- JSON
 def _from_json(content: Any) -> pl.DataFrame:
-    """Rows of a JSON document: a list of objects, what kubectl prints, what Prometheus answers, or the jobs of Philly."""
+    """Rows of a JSON document: objects, what kubectl prints, what Prometheus answers, or the jobs of Philly."""
     if isinstance(content, Mapping) and "items" in content:
         rows = [_of_pod(item) for item in content["items"]]
     elif isinstance(content, Mapping) and "resultType" in content.get("data", content):
@@ -221,7 +221,9 @@ def _from_json(content: Any) -> pl.DataFrame:
     else:
         raise ValueError("no list of objects, no Prometheus answer and no list of pods")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String))
+    return pl.DataFrame(
+        {name: [row.get(name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String)
+    )
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, str | None]:

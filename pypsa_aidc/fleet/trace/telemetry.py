@@ -1,4 +1,4 @@
-"""Measured power: samples of GPUs, racks or meters brought to hours, with what was missing and how low and fast it went."""
+"""Measured power: samples of GPUs, racks or meters brought to hours, with what was missing in between."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ METRICS = {GPU_POWER: "W", "node_hwmon_power_average_watt": "W", "nvidia_smi_pow
 NAMES: Mapping[str, str] = {
     "time": "timestamp time datetime ts at date hour",
     "metric": "metric name",
-    "power": "dcgmfidevpowerusage powerw watts powerwatts gpupowerw itpowerw powerkw kw kilowatts itpowerkw power value",
+    "power": "dcgmfidevpowerusage powerw watts powerwatts gpupowerw itpowerw "
+    "powerkw kw kilowatts itpowerkw powermw power value",
     "cluster": JOB_NAMES["cluster"],
     "accelerator": "modelname gpumodel accelerator gputype gpuname",
     "layer": "layer",
@@ -81,7 +82,11 @@ def is_power(header: Sequence[str]) -> bool:
 def power_tables(path: str | Path) -> list[Path]:
     """Tables at a path that hold samples of power."""
     root = Path(path)
-    files = tables.files(root) if not root.is_dir() else [f for p in sorted(root.rglob("*")) if p.is_file() for f in tables.files(p)]
+    files = (
+        tables.files(root)
+        if not root.is_dir()
+        else [f for p in sorted(root.rglob("*")) if p.is_file() for f in tables.files(p)]
+    )
     found = []
     for file in files:
         with reading(file):
@@ -114,7 +119,7 @@ def read_power(
     mapping
         Which priorities and workloads are eligible, as for `Envelope.of`.
     columns
-        `time`, `power`, `cluster`, `accelerator`, `layer`, `priority`, `workload` → source column, where it is not found.
+        `time`, `power`, `cluster`, `accelerator`, `layer`, `priority`, `workload` → source column, if it is not found.
     words
         `priority`, `workload` or `layer` → {label: meaning}.
     constants
@@ -183,9 +188,17 @@ def _samples(
     factor = WATTS.get(unit or said, 1.0)
     watts = number(types, found["power"], bool(tables.decimal_commas(path, [found["power"]]).get(found["power"])))
     names = [source for source in types if plain(source) in SENSORS.split()]
-    sensor = pl.concat_str([pl.col(name).cast(pl.String).fill_null("") for name in names], separator="/") if names else pl.lit("meter")
+    sensor = (
+        pl.concat_str([pl.col(name).cast(pl.String).fill_null("") for name in names], separator="/")
+        if names
+        else pl.lit("meter")
+    )
     text = {
-        name: pl.lit(constants[name]) if name in constants else pl.col(found[name]).cast(pl.String) if name in found else None
+        name: pl.lit(constants[name])
+        if name in constants
+        else pl.col(found[name]).cast(pl.String)
+        if name in found
+        else None
         for name in ("cluster", "accelerator", "layer", "priority", "workload")
     }
     layer, known = _layer(text, words, mapping, path, faults)
@@ -229,7 +242,9 @@ def _layer(
         layer = text["layer"].replace_strict(named, default=None)
         return layer.fill_null("floor"), layer.is_not_null()
     if text["priority"] is None and text["workload"] is None:
-        remedy = "Say what may be interrupted: --constant layer=eligible (all of it), layer=floor (nothing), or a column."
+        remedy = (
+            "Say what may be interrupted: --constant layer=eligible (all of it), layer=floor (nothing), or a column."
+        )
         faults.add(str(path), "no column of layer, priority or workload", "a label of what is interruptible", remedy)
         return pl.lit("floor"), pl.lit(True)
     meaning: dict[str, pl.Expr] = {}
@@ -241,7 +256,11 @@ def _layer(
         bare = expression.str.to_lowercase().str.replace_all(r"[^a-z0-9]", "")
         table = {word: meant for meant, many in MEANINGS[name].items() for word in many.split()}
         own = dict(words.get(name, {}))
-        told = expression.replace_strict(own, default=None, return_dtype=pl.String) if own else pl.lit(None, dtype=pl.String)
+        told = (
+            expression.replace_strict(own, default=None, return_dtype=pl.String)
+            if own
+            else pl.lit(None, dtype=pl.String)
+        )
         meaning[name] = pl.coalesce(told, bare.replace_strict(table, default=None, return_dtype=pl.String))
     known = meaning["priority"].is_not_null() if text["priority"] is not None else meaning["workload"].is_not_null()
     layer = pl.struct(
@@ -258,10 +277,14 @@ def _layer(
 def _to_hours(samples: pl.DataFrame, source: str, rest: Callable[[str], float] | None) -> Power:
     """Hourly means, lowest samples and ramps of clusters and layers, and where sensors were silent."""
     total = samples.height
-    bad = samples.filter(pl.col("at").is_null() | pl.col("watts").is_null() | ~pl.col("watts").is_finite() | (pl.col("watts") < 0))
+    bad = samples.filter(
+        pl.col("at").is_null() | pl.col("watts").is_null() | ~pl.col("watts").is_finite() | (pl.col("watts") < 0)
+    )
     good = samples.filter(pl.col("at").is_not_null() & pl.col("watts").is_finite() & (pl.col("watts") >= 0))
     faults = Faults(f"Power in '{source}'")
-    faults.require(bad.height <= 0.01 * total, source, f"{bad.height:,} of {total:,} samples", "times and W of at least 0")
+    faults.require(
+        bad.height <= 0.01 * total, source, f"{bad.height:,} of {total:,} samples", "times and W of at least 0"
+    )
     faults.require(good.height > 0, source, total, "at least one sample of power")
     faults.raise_any()
     # Where two exports overlap, a sensor has one value a moment: the larger, where they differ.
@@ -295,7 +318,9 @@ def _to_hours(samples: pl.DataFrame, source: str, rest: Callable[[str], float] |
     )
     sensors = pl.col("sensor").n_unique()
     whole = table.group_by("slot", "hour", "cluster").agg(sensors.alias("there"))
-    whole = whole.with_columns(most=pl.col("there").max().over("hour", "cluster")).filter(pl.col("there") == pl.col("most"))
+    whole = whole.with_columns(most=pl.col("there").max().over("hour", "cluster")).filter(
+        pl.col("there") == pl.col("most")
+    )
     kinds = table.select("cluster", "layer").unique()
     grid = whole.select("slot", "hour", "cluster").join(kinds, on="cluster")
     sums = table.group_by("slot", "cluster", "layer").agg(mw=pl.col("watts").sort().sum() / 1e6)
@@ -303,7 +328,9 @@ def _to_hours(samples: pl.DataFrame, source: str, rest: Callable[[str], float] |
     fine = fine.sort("cluster", "layer", "slot").with_columns(
         step=(pl.col("mw").diff() / pl.col("slot").diff() / (60 * cadence)).abs().over("cluster", "layer")
     )
-    low = fine.group_by("hour", "cluster", "layer").agg(lowest=pl.col("mw").min(), ramp=pl.col("step").max().fill_null(0.0))
+    low = fine.group_by("hour", "cluster", "layer").agg(
+        lowest=pl.col("mw").min(), ramp=pl.col("step").max().fill_null(0.0)
+    )
     hours = mean.join(low, on=["hour", "cluster", "layer"], how="left").with_columns(
         pl.col("lowest").fill_null(pl.col("power")), pl.col("ramp").fill_null(0.0)
     )

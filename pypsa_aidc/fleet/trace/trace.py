@@ -18,6 +18,7 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.trace import tables
 from pypsa_aidc.fleet.trace.layout import LAYOUTS, Layout
 from pypsa_aidc.fleet.trace.recognise import Recognised, recognise
+from pypsa_aidc.fleet.trace.schema import JOBS, POD_HOURS, SERVER_HOURS
 from pypsa_aidc.fleet.trace.stamps import LONGEST_TRACE, has_stamps, midnight, moment
 from pypsa_aidc.fleet.trace.tables import number, reading, scan
 
@@ -143,7 +144,7 @@ class Trace:
             Rows that name a job or pod and occur twice are counted once and told. Of those that name none,
             ``"refuse"`` refuses more than a few, ``"all"`` counts each, ``"one"`` counts equal ones once.
         declared
-            Fields of `Layout` to put over the layout, e.g. ``zone="Asia/Shanghai"``, ``constants={"priority": "high"}``.
+            Fields of `Layout` to put over it, e.g. ``zone="Asia/Shanghai"``, ``constants={"priority": "high"}``.
 
         Returns
         -------
@@ -157,11 +158,14 @@ class Trace:
         """
         root = Path(folder)
         faults = Faults(f"Trace in '{root}'")
-        choices = {"out_of_range": (out_of_range, OutOfRange), "overuse": (overuse, Overuse)}
+        choices: dict[str, tuple[str, Any]] = {
+            "out_of_range": (out_of_range, OutOfRange),
+            "overuse": (overuse, Overuse),
+        }
         choices |= {"duplicates": (duplicates, Duplicates)}
         for name, (value, kind) in choices.items():
             faults.require(value in get_args(kind), name, value, " or ".join(map(repr, get_args(kind))))
-        unknown = sorted(set(declared) - {field for field in Layout.__dataclass_fields__ if field not in ("name", "kind")})
+        unknown = sorted(set(declared) - set(Layout.__dataclass_fields__))
         faults.require(not unknown, "declared", unknown, "fields of Layout")
         faults.require(root.exists(), "folder", str(root), "an existing folder, table or archive")
         faults.raise_any()
@@ -174,8 +178,8 @@ class Trace:
         recognised = _layout(root, layout, below, declared)
         known = recognised.layout
         published = known in LAYOUTS.values() and known.kind == "jobs"
-        pods = _partitions(root, known.pods, below, published, faults)
-        servers = _partitions(root, known.servers, below, published, faults)
+        pods = _partitions(known.pods, below, published, faults)
+        servers = _partitions(known.servers, below, published, faults)
         expected = f"a table '{known.pods}' with .parquet or .csv files"
         faults.require(bool(pods), "folder", str(root), expected)
         summary = _listed(below, f"{known.summary}/*", plain=True) if known.summary else []
@@ -223,7 +227,9 @@ def _tables(root: Path) -> dict[str, Path]:
     return {path.relative_to(root).as_posix(): path for one in below for path in tables.files(one)}
 
 
-def _layout(root: Path, layout: str | Path | Layout, below: Mapping[str, Path], declared: Mapping[str, Any]) -> Recognised:
+def _layout(
+    root: Path, layout: str | Path | Layout, below: Mapping[str, Path], declared: Mapping[str, Any]
+) -> Recognised:
     if isinstance(layout, Layout):
         return Recognised(_over(layout, declared), (), ())
     if str(layout).lower().endswith((".yaml", ".yml")):
@@ -241,7 +247,7 @@ def _layout(root: Path, layout: str | Path | Layout, below: Mapping[str, Path], 
 
 def _over(layout: Layout, declared: Mapping[str, Any]) -> Layout:
     """Put what the user declares over a layout: mappings are added to, other fields replaced."""
-    changes = {}
+    changes: dict[str, Any] = {}
     for name, value in declared.items():
         before = getattr(layout, name)
         if name == "words":
@@ -271,7 +277,7 @@ def _listed(below: Mapping[str, Path], pattern: str, plain: bool) -> list[tuple[
     return sorted(found.items())
 
 
-def _partitions(root: Path, table: str, below: Mapping[str, Path], plain: bool, faults: Faults) -> tuple[Partition, ...]:
+def _partitions(table: str, below: Mapping[str, Path], plain: bool, faults: Faults) -> tuple[Partition, ...]:
     """Partitions of one table, by day where it is in hive folders, by file where it is not."""
     days: dict[int, list[tuple[int | None, Path]]] = defaultdict(list)
     loose: list[Partition] = []
@@ -335,8 +341,7 @@ def _decimal_commas(
     layout: Layout, pods: tuple[Partition, ...], servers: tuple[Partition, ...], faults: Faults
 ) -> frozenset[str]:
     """Source columns of numbers whose decimals a comma parts; thousands are noted as a fault."""
-    numeric = ("gpu_hours", "gpu_requested", "utilisation", "gpus", "cores", "gpu_share", "workers", "duration", "start")
-    numeric += ("end", "submitted", "cpu_requested", "cpu_load", "server_gpus", "hour")
+    numeric = [column.name for column in (*JOBS, *POD_HOURS, *SERVER_HOURS) if not column.text]
     commas: set[str] = set()
     for pieces, columns in ((pods, layout.pod_columns), (servers, layout.server_columns)):
         if not pieces:
@@ -349,7 +354,9 @@ def _decimal_commas(
         sources = [columns[name] for name in numeric if columns.get(name) in there]
         for source, told in tables.decimal_commas(path, sources).items():
             remedy = "Write numbers without separators of thousands, or with a decimal point."
-            faults.require(told is not None, f"{path}, column '{source}'", "numbers such as 1,234", "a decimal point", remedy)
+            faults.require(
+                told is not None, f"{path}, column '{source}'", "numbers such as 1,234", "a decimal point", remedy
+            )
             commas.add(source)
     return frozenset(commas)
 
@@ -377,13 +384,9 @@ def _with_clock(trace: Trace) -> Trace:
     first: datetime = stamps[0]
     start = midnight(first)
     seconds = (stamps - start).dt.total_microseconds().to_numpy() / 1e6
-    if stamps.len() < 2:
-        steps = np.array([3600.0])
-    else:
-        steps = np.diff(seconds)
+    steps = np.array([3600.0]) if stamps.len() < 2 else np.diff(seconds)
     within = np.unique(np.round(seconds % 3600, 3))
     if within.size == 1:
         return replace(trace, origin=start + timedelta(seconds=float(within[0])))
     cadence = float(np.median(steps)) / 3600
     return replace(trace, origin=start, cadence=min(cadence, 1.0))
-
