@@ -79,6 +79,48 @@ class Condition:
         parts += [f"zone={self.zone!r}"] if self.zone != "UTC" else []
         return f"Condition({', '.join(parts)})"
 
+    @classmethod
+    def peaks(
+        cls, series: pd.Series[float], hours: npt.NDArray[np.int64], origin: str, share: float = 0.05
+    ) -> Condition:
+        """Make a condition of the highest hours of a series, e.g. of a region's demand or of temperature.
+
+        Parameters
+        ----------
+        series
+            By stamps with a zone; one value an hour, of which the hours of the trace are looked at.
+        hours, origin
+            Of the trace: `Envelope.data["hour"]` and `Envelope.origin`.
+        share
+            Of the hours that both have, how many count as stress, in (0, 1]; at least one.
+
+        Raises
+        ------
+        InputError
+            No stamps on one of both sides, no hour in common, or a share outside its range.
+
+        Examples
+        --------
+        >>> demand = pd.Series([1.0, 9.0, 2.0], pd.date_range("2026-01-01", periods=3, freq="h", tz="UTC"))
+        >>> Condition.peaks(demand, np.arange(3), "2026-01-01T00:00Z", share=0.3).starts.tolist()
+        [False, True, False]
+        """
+        faults = Faults("Condition")
+        stamped = isinstance(series.index, pd.DatetimeIndex) and series.index.tz is not None
+        faults.require(stamped, "series", type(series.index).__name__, "stamps with a zone")
+        faults.require(bool(origin), "origin", origin, "a trace of stamps")
+        faults.number("share", share, above=0, at_most=1)
+        faults.raise_any()
+        values = series.tz_convert("UTC").reindex(moments(hours, origin)).to_numpy(dtype=float)
+        there = np.isfinite(values)
+        faults.require(
+            bool(there.any()), "series", f"{series.index.min()} … {series.index.max()}", "hours of the trace"
+        )
+        faults.raise_any()
+        count = max(1, int(share * there.sum()))
+        least = np.sort(values[there])[-count]
+        return cls(starts=there & (np.where(there, values, -np.inf) >= least))
+
     def masks(self, hours: npt.NDArray[np.int64], origin: str = "") -> tuple[Booleans, Booleans]:
         """Hours that may be part of a window, and hours at which one may start; each of shape (hours,).
 

@@ -351,7 +351,7 @@ def _decimal_commas(
             continue
         with reading(path):
             there = scan(path).collect_schema().names()
-        sources = [columns[name] for name in numeric if columns.get(name) in there]
+        sources = list(dict.fromkeys(columns[name] for name in numeric if columns.get(name) in there))
         for source, told in tables.decimal_commas(path, sources).items():
             remedy = "Write numbers without separators of thousands, or with a decimal point."
             faults.require(
