@@ -59,7 +59,7 @@ ABOUT = {
 }
 """Reason to leave out a pod row → the column that it is about."""
 
-VERSION = 3
+VERSION = 4
 """Of the partition results on disk: a change of what they hold makes kept ones stale."""
 
 LOOKS_LIKE_FRACTIONS = "partitions declared in percent that never exceed 1 %"
@@ -95,16 +95,21 @@ def pod_rows(trace: Trace, partition: Partition, extra: tuple[str, ...] = ()) ->
     Returns
     -------
     polars.LazyFrame
-        Columns of `POD_HOURS`, plus `at` (h; of the sample, within the hour), `idle` (neither requests nor uses an
-        accelerator), `reason` (null for a good row), `sample` (what stands in the column that the reason is about),
-        `overused` and `clipped` (bool).
+        Columns of `POD_HOURS`, plus `idle` (no accelerator is asked for or used) and `reason` (null for good rows).
 
     Raises
     ------
     InputError
         A column is missing or has an impossible type; all such faults of the partition together.
     """
-    return _checked(trace, _typed_rows(trace, partition, extra))
+    words = trace.layout.words
+    rows = _with_faults(trace, _typed_rows(trace, partition, extra))
+    texts = [column.name for column in POD_HOURS if column.text and column.name not in words]
+    return rows.with_columns(
+        reason=_reason(trace),
+        **{name: pl.when(pl.col(name) != "").then(pl.col(name)) for name in texts},
+        **{name: _translated(name, words[name]) for name in words},
+    )
 
 
 def _typed_rows(trace: Trace, partition: Partition, extra: tuple[str, ...] = ()) -> pl.LazyFrame:
@@ -124,7 +129,7 @@ def server_rows(trace: Trace, partition: Partition) -> pl.LazyFrame:
     reasons = {
         f"server {BEYOND}": pl.col("hour").is_finite() & (pl.col("hour") > LONGEST_TRACE),
         "server hour is not a whole number": _bad_hour(),
-        "server without cluster or accelerator": pl.col("cluster").is_null() | pl.col("accelerator").is_null(),
+        "server without cluster or accelerator": _no_text("cluster") | _no_text("accelerator"),
         "server with a negative or missing size": _not_finite("gpus")
         | _not_finite("cores")
         | (pl.col("gpus") < 0)
@@ -179,8 +184,7 @@ def _typed(
             # A stamp within the hour is a sample of it.
             selected += [hours.floor().alias("hour"), hours.alias("at")]
         elif column.text:
-            text = value.cast(pl.String)
-            selected.append(pl.when(text != "").then(text).alias(column.name))
+            selected.append(value.cast(pl.String).alias(column.name))
         else:
             exact = types[source].is_numeric()
             parsed = value.cast(pl.Float64) if exact else number(types, source, source in trace.decimal_commas)
@@ -223,52 +227,70 @@ def _idle() -> pl.Expr:
     return (pl.col("gpu_hours").fill_null(0) == 0) & (pl.col("gpu_requested").fill_null(0) <= 0)
 
 
-def _word(name: str) -> pl.Expr:
-    """Text of a column of words; the empty word where there is none."""
-    return pl.col(name).fill_null("")
+def _no_text(name: str) -> pl.Expr:
+    return pl.col(name).is_null() | (pl.col(name) == "")
 
 
-def _checked(trace: Trace, frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Skip rows without accelerators, translate words, apply the scale, and give every faulty row its reason."""
-    words = trace.layout.words
+def _translated(name: str, words: Mapping[str, str]) -> pl.Expr:
+    """Schema words of a column of words; the empty word stands for nothing."""
+    return pl.col(name).cast(pl.String).fill_null("").replace_strict(dict(words), default=None, return_dtype=pl.String)
+
+
+def _number_faults(trace: Trace) -> dict[str, pl.Expr]:
+    """Reasons to leave a row out that lie in its numbers, those of the hour first."""
     scaled = pl.col("utilisation") / (100 if trace.scale == "percent" else 1)
-    outside = (scaled < 0) | (scaled > 1)
-    overused = pl.col("gpu_hours") > pl.col("gpu_requested") * (1 + SLACK)
-    reasons: dict[str, pl.Expr] = {
+    cores, load = (pl.col(name).fill_null(0) for name in ("cpu_requested", "cpu_load"))
+    return {
         BEYOND: pl.col("hour").is_finite() & (pl.col("hour") > LONGEST_TRACE),
         "hour is not a whole number": _bad_hour(),
-        "no cluster": pl.col("cluster").is_null(),
-        "no accelerator": pl.col("accelerator").is_null(),
-        **{f"unknown {name}": ~_word(name).is_in(list(words[name])) for name in words},
         "gpu_hours is not a number": _not_finite("gpu_hours"),
         "negative gpu_hours": pl.col("gpu_hours") < 0,
         HUGE: pl.col("gpu_hours") > MOST,
         "negative gpu_requested": pl.col("gpu_requested") < 0,
-        "utilisation is not a number": pl.col("utilisation").is_not_null() & ~pl.col("utilisation").is_finite(),
-        "utilisation out of range": outside if trace.out_of_range == "reject" else pl.lit(False),
-        "CPU is negative or not a number": ~(
-            (pl.col("cpu_requested").fill_null(0) >= 0)
-            & (pl.col("cpu_load").fill_null(0) >= 0)
-            & (pl.col("cpu_requested").fill_null(0) <= MOST)
-            & pl.col("cpu_load").fill_null(0).is_finite()
-        ),
+        "utilisation is not a number": ~pl.col("utilisation").is_finite(),
+        "utilisation out of range": ~scaled.is_between(0, 1) if trace.out_of_range == "reject" else pl.lit(False),
+        "CPU is negative or not a number": ~(cores.is_between(0, MOST) & (load >= 0) & load.is_finite()),
     }
-    sample = pl.coalesce(
-        pl.when(pl.col("reason") == reason).then(pl.col(ABOUT[reason]).cast(pl.String)) for reason in reasons
-    )
+
+
+OF_THE_HOUR = 2
+"""Reasons of `_number_faults` that are about the hour, and go before those about labels."""
+
+
+def _label_faults(words: Mapping[str, Mapping[str, str]]) -> dict[str, pl.Expr]:
+    """Reasons to leave a row out that lie in its labels."""
+    return {
+        **{f"no {name}": _no_text(name) for name in ("cluster", "accelerator")},
+        **{f"unknown {name}": ~pl.col(name).fill_null("").is_in(list(words[name])) for name in words},
+    }
+
+
+def _with_faults(trace: Trace, frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Tell which rows are idle, number the faults in the numbers of the others, and bring these to their scale."""
+    scaled = pl.col("utilisation") / (100 if trace.scale == "percent" else 1)
+    overused = pl.col("gpu_hours") > pl.col("gpu_requested") * (1 + SLACK)
     hours = pl.min_horizontal("gpu_hours", "gpu_requested") if trace.overuse == "clip" else pl.col("gpu_hours")
-    return (
-        frame.with_columns(idle=_idle())
-        .with_columns(
-            reason=pl.when(~pl.col("idle")).then(first_that_holds(reasons)), overused=overused.fill_null(False)
-        )
-        .with_columns(sample=sample)
-        .with_columns(
-            clipped=outside.fill_null(False),
-            utilisation=scaled.clip(0, 1),
-            gpu_hours=hours,
-            **{name: _word(name).replace_strict(dict(words[name]), default=None) for name in words},
-        )
+    holds = _number_faults(trace).values()
+    # Numbers instead of texts: millions of rows are looked at.
+    first = pl.coalesce(pl.when(fault).then(pl.lit(code, dtype=pl.UInt8)) for code, fault in enumerate(holds))
+    return frame.with_columns(
+        idle=_idle(),
+        fault=pl.when(~_idle()).then(first),
+        overused=overused.fill_null(False),
+        clipped=(~scaled.is_between(0, 1)).fill_null(False),
+        utilisation=scaled.clip(0, 1),
+        gpu_hours=hours,
+        given=pl.col("utilisation"),
+    )
+
+
+def _reason(trace: Trace) -> pl.Expr:
+    """Why rows with a `fault` and labels are to be left out; null for good and for idle ones."""
+    names = dict(enumerate(_number_faults(trace)))
+    numbers = pl.col("fault").replace_strict(names, default=None, return_dtype=pl.String)
+    labels = first_that_holds(_label_faults(trace.layout.words))
+    return pl.when(~pl.col("idle")).then(
+        pl.coalesce(pl.when(pl.col("fault") < OF_THE_HOUR).then(numbers), labels, numbers)
     )
 
 
@@ -451,100 +473,122 @@ def replace_table(path: Path, frame: pl.DataFrame) -> None:
 
 def _exact(amount: pl.Expr) -> pl.Expr:
     """Sum of amounts that is the same in any order of the rows: of whole grains, in 128 bits."""
-    return (amount * GRAIN).cast(pl.Int128, strict=False).sum().cast(pl.Float64) / GRAIN
+    return (amount * GRAIN).cast(pl.Int128, strict=False).sum()
 
 
-def _repeated(trace: Trace, piece: Partition) -> tuple[int, int, int]:
-    """Rows, distinct rows, and distinct rows apart from their amounts, of those that name a pod (else of all)."""
+def _amounts(table: pl.DataFrame) -> pl.DataFrame:
+    """Whole grains of a table as amounts again."""
+    whole = [name for name, kind in table.schema.items() if kind == pl.Int128]
+    return table.with_columns(pl.col(whole).cast(pl.Float64) / GRAIN)
+
+
+def _repeated(trace: Trace, piece: Partition, identified: bool) -> tuple[int, int]:
+    """Count rows that equal another one, and those that say something else about the same pod and moment."""
     rows = _typed_rows(trace, piece)
-    identified = "pod" in rows.collect_schema() and trace.layout.pod_columns.get("pod", "") in _columns_of(piece)
+    names = [name for name in rows.collect_schema().names() if name != "hour"]
+    told = rows.filter(~_no_text("pod")) if identified else rows.filter(~_idle())
+
+    def different(columns: Sequence[str]) -> pl.Expr:
+        hashes = [pl.col(name).hash(seed=seed) for seed, name in enumerate(columns)]
+        mixed = hashes[0]
+        for one in hashes[1:]:
+            mixed = mixed ^ one
+        return mixed.n_unique()
+
+    few = ("at", "pod") if identified else ("at", "gpu_hours", "utilisation", "cluster")
+    total, distinct = told.select(pl.len(), different(few).alias("n")).collect(engine="streaming").row(0)
+    if total == distinct:
+        return 0, 0
     amounts = ("gpu_hours", "gpu_requested", "utilisation", "cpu_requested", "cpu_load")
-    given = [name for name in rows.collect_schema().names() if name != "hour"]
-    whole = rows.filter(pl.col("pod").is_not_null()) if identified else rows.filter(~_idle())
-    keys = [name for name in given if name not in amounts]
-    counted = whole.select(
-        pl.len().alias("rows"),
-        pl.struct(given).hash().n_unique().alias("different"),
-        (pl.struct(keys).hash().n_unique() if identified else pl.lit(0)).alias("keys"),
+    keys = [name for name in names if name not in amounts]
+    whole, keyed = (
+        told.select(different(names).alias("n"), different(keys).alias("k")).collect(engine="streaming").row(0)
     )
-    total, different, keyed = counted.collect(engine="streaming").row(0)
-    return total, different, keyed if identified else different
+    return total - whole, whole - keyed if identified else 0
 
 
-def _columns_of(piece: Partition) -> list[str]:
-    return scan(piece.files[0][1]).collect_schema().names()
+def _once(trace: Trace, rows: pl.LazyFrame, identified: bool) -> pl.LazyFrame:
+    """Rows of which equal ones are counted once: those that name a pod, and all if the user says so."""
+    if trace.duplicates == "one" or not identified:
+        return rows.unique()
+    return pl.concat([rows.filter(~_no_text("pod")).unique(), rows.filter(_no_text("pod"))])
 
 
 def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[pl.DataFrame, Audit]:
     """Cells of one partition of the pod table with rows of only an hour and cluster that idled, and its audit."""
-    used, utilisation = pl.col("gpu_hours"), pl.col("utilisation")
+    utilisation = pl.col("utilisation")
     cores, load = pl.col("cpu_requested").fill_null(0), pl.col("cpu_load").fill_null(0)
-    good = pl.col("reason").is_null() & ~pl.col("idle")
+    count_servers = count_servers and trace.cadence == 1
     with reading(f"{trace.folder}, {piece.name}"):
-        total, different, keyed = _repeated(trace, piece)
-        rows = pod_rows(trace, piece)
-        copies, conflicts = total - different, different - keyed
-        identified = trace.layout.pod_columns.get("pod", "") in _columns_of(piece)
-        if copies and (identified or trace.duplicates == "one"):
-            once = rows.unique()
-            rows = (
-                pl.concat([once.filter(pl.col("pod").is_not_null()), rows.filter(pl.col("pod").is_null())])
-                if identified and trace.duplicates != "one"
-                else once
-            )
-        # Faulty rows fall into one group for each reason, so that garbage in the keys cannot blow up the table.
-        place = pl.col("hour").is_finite() & (good | pl.col("idle")) & ~_bad_hour()
-        kinds = [pl.when(place if key in ("hour", "cluster") else good).then(pl.col(key)).alias(key) for key in KEYS]
-        active = used.fill_nan(None)
-        groups = rows.group_by("reason", "idle", *kinds).agg(
-            pl.len().alias("pods"),
-            _exact(active).alias("gpu_hours"),
-            _exact(pl.when(utilisation.is_null()).then(active)).alias("gpu_hours_null"),
-            *(_exact(active * (utilisation - b).clip(0)).alias(f"s{100 * b:.0f}") for b in KNOTS),
-            _exact(cores.fill_nan(0)).alias("cpu_requested"),
-            _exact((cores * load.clip(0, 1)).fill_nan(0)).alias("cpu_used"),
-            (good & pl.col("overused")).sum().alias("rows with more GPU-hours than requested"),
-            (good & pl.col("clipped")).sum().alias(CLIPPED),
-            (good & (load > 1)).sum().alias("CPU loads above 1 counted as 1"),
+        identified = trace.layout.pod_columns.get("pod", "") in scan(piece.files[0][1]).collect_schema()
+        copies, conflicts = _repeated(trace, piece, identified)
+        counted_once = identified or trace.duplicates == "one"
+        typed = _typed_rows(trace, piece)
+        rows = _with_faults(trace, _once(trace, typed, identified) if copies and counted_once else typed)
+        # Labels are looked at once for each group, not for each row; and numbers only where some are faulty.
+        sound = pl.col("fault").is_null() & ~pl.col("idle")
+        used = pl.when(sound).then(pl.col("gpu_hours"))
+        groups = rows.group_by(KEYS).agg(
+            sound.sum().cast(pl.Int64).alias("pods"),
+            pl.col("idle").sum(),
+            pl.col("fault").count(),
+            _exact(used).alias("gpu_hours"),
+            _exact(pl.when(utilisation.is_null()).then(used)).alias("gpu_hours_null"),
+            *(_exact(used * (utilisation - b).clip(0)).alias(f"s{100 * b:.0f}") for b in KNOTS),
+            _exact(pl.when(sound).then(cores)).alias("cpu_requested"),
+            _exact(pl.when(sound).then(cores * load.clip(0, 1))).alias("cpu_used"),
+            (sound & pl.col("overused")).sum().alias("rows with more GPU-hours than requested"),
+            (sound & pl.col("clipped")).sum().alias(CLIPPED),
+            (sound & (load > 1)).sum().alias("CPU loads above 1 counted as 1"),
             utilisation.max().alias("top"),
             utilisation.count().alias("known"),
-            pl.col("sample").min(),
         )
         asked = [groups]
         if trace.cadence < 1:
-            asked.append(rows.filter(place).group_by("hour", "cluster").agg(pl.col("at").n_unique()))
-        if count_servers and trace.cadence == 1:
-            per_server = rows.filter(good).group_by("hour", "server").agg(used.sum(), pl.col("server_gpus").max())
-            asked.append(per_server.filter(used > pl.col("server_gpus") * (1 + SLACK)).select(pl.len()))
+            counted = rows.filter(~_bad_hour()).group_by("hour", "cluster").agg(pl.col("at").n_unique())
+            asked.append(counted)
         tables = pl.collect_all(asked, engine="streaming")
-    table = tables[0]
-    cells = table.filter(good)
-    idle = table.filter(pl.col("idle"))
-    faulty = table.filter(pl.col("reason").is_not_null()).sort("reason")
+        table = tables[0].with_columns(label=first_that_holds(_label_faults(trace.layout.words)))
+        faulty = table.filter(pl.col("label").is_not_null() & (pl.col("pods") > 0)).select(
+            "pods", "gpu_hours", *KEYS, reason="label"
+        )
+        if table["fault"].sum():
+            numbers = rows.filter(pl.col("fault").is_not_null()).group_by("fault", "idle", *KEYS)
+            bad = numbers.agg(pl.len().cast(pl.Int64).alias("pods"), _exact(pl.col("gpu_hours"))).collect(
+                engine="streaming"
+            )
+            faulty = pl.concat([faulty, bad.with_columns(reason=_reason(trace)).select(faulty.columns)])
+        samples = _samples(trace, piece, rows, faulty)
+        bad_labels = bool(table["label"].count())
+        overfull = _overfull(trace, rows, bad_labels) if count_servers else 0
+    words = trace.layout.words
+    cells = (
+        table.filter(pl.col("label").is_null() & (pl.col("pods") > 0))
+        .with_columns(_translated(name, words[name]).alias(name) for name in words)
+        .group_by(KEYS)
+        .agg(pl.exclude(*KEYS, "top", "fault", "idle", "label").sum(), pl.col("top").max())
+    )
+    cells = _amounts(cells)
+    idle = table.filter(pl.col("idle") > 0)
+    by_reason = _amounts(faulty.group_by("reason").agg(pl.col("pods", "gpu_hours").sum()).sort("reason"))
     noted = {name: int(cells[name].sum()) for name in cells.columns if " " in name}
-    overfull = tables[-1].item() if count_servers and trace.cadence == 1 else 0
     noted["server hours with more GPU-hours than accelerators"] = overfull
     top, known = cells["top"].max(), cells["known"].sum()
     noted[LOOKS_LIKE_FRACTIONS] = int(
         trace.scale == "percent" and known >= ENOUGH_TO_TELL and isinstance(top, float) and top <= 0.01
     )
-    counted_once = identified or trace.duplicates == "one"
     noted |= {COPIES if counted_once else UNNAMED_COPIES: copies, CONFLICTS: conflicts}
     noted = {reason: count for reason, count in noted.items() if count}
-    rejected = dict(faulty.select("reason", "pods").iter_rows())
-    skipped = int(idle["pods"].sum())
-    samples = {
-        reason: met(trace.layout, piece.name, ABOUT[reason], value)
-        for reason, value in faulty.select("reason", "sample").iter_rows()
-    }
-    lost = {reason: hours for reason, hours in faulty.select("reason", "gpu_hours").iter_rows() if 0 < hours < 1e15}
+    skipped = int(idle["idle"].sum())
+    lost = {name: hours for name, hours in by_reason.select("reason", "gpu_hours").iter_rows() if 0 < hours < 1e15}
     audit = Audit(
         source=trace.label,
         scale=trace.scale,
         partitions=len(piece.files) if piece.files[0][0] is None else 1,
-        rows=int(table["pods"].sum()) + (copies if counted_once else 0),
+        rows=int(table.select(pl.sum_horizontal("pods", "idle", "fault").sum()).item())
+        + (copies if counted_once else 0),
         skipped={IDLE: skipped} if skipped else {},
-        rejected=rejected,
+        rejected=dict(by_reason.select("reason", "pods").iter_rows()),
         noted=noted,
         examples={**dict.fromkeys(noted, piece.name), **samples},
         origin=written(trace.origin),
@@ -552,16 +596,50 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
         lost=lost,
     )
     ordered = _ordered(cells, CELL_TYPES, KEYS).with_columns(covered=pl.lit(1.0))
-    places = idle.select(pl.col("hour").cast(CELL_TYPES["hour"]), pl.col("cluster").cast(CELL_TYPES["cluster"]))
-    places = (
-        places.filter(pl.col("hour").is_not_null())
-        .unique()
-        .join(ordered.select("hour", "cluster").unique(), on=["hour", "cluster"], how="anti", nulls_equal=True)
+    places = idle.filter(~_bad_hour()).select(
+        pl.col("hour").cast(CELL_TYPES["hour"]),
+        pl.when(~_no_text("cluster")).then(pl.col("cluster")).cast(CELL_TYPES["cluster"]),
+    )
+    places = places.unique().join(
+        ordered.select("hour", "cluster").unique(), on=["hour", "cluster"], how="anti", nulls_equal=True
     )
     frame = pl.concat([ordered, places.with_columns(covered=pl.lit(1.0))], how="diagonal")
     if trace.cadence < 1:
         frame = _to_whole_hours(frame, tables[1], trace.cadence)
     return frame.sort(KEYS), audit
+
+
+def _overfull(trace: Trace, rows: pl.LazyFrame, bad_labels: bool) -> int:
+    """Count server hours whose pods use more GPU-hours than the server has accelerators."""
+    sound = pl.col("fault").is_null() & ~pl.col("idle")
+    if bad_labels:
+        sound &= ~pl.any_horizontal(*_label_faults(trace.layout.words).values())
+    used = pl.when(sound & pl.col("server").is_not_null()).then(pl.col("gpu_hours"))
+    server_hour = pl.col("server").hash() ^ pl.col("hour").hash(seed=1)
+    by_server = rows.group_by(server_hour.alias("server_hour")).agg(used.sum(), pl.col("server_gpus").max())
+    over = by_server.filter(pl.col("gpu_hours") > pl.col("server_gpus") * (1 + SLACK)).select(pl.len())
+    return int(over.collect(engine="streaming").item())
+
+
+def _samples(trace: Trace, piece: Partition, rows: pl.LazyFrame, faulty: pl.DataFrame) -> dict[str, str]:
+    """For each reason of faulty rows, where it was met and the least of the values that it is about."""
+    reasons = faulty["reason"].unique().sort().to_list()
+    codes = {name: code for code, name in enumerate(_number_faults(trace))}
+    numbers = [reason for reason in reasons if reason in codes]
+    least: dict[str, object] = {}
+    if numbers:
+        values = [
+            pl.col("given" if ABOUT[reason] == "utilisation" else ABOUT[reason])
+            .filter(pl.col("fault") == codes[reason])
+            .cast(pl.String)
+            .min()
+            .alias(reason)
+            for reason in numbers
+        ]
+        least = rows.select(values).collect(engine="streaming").row(0, named=True)
+    for reason in set(reasons) - set(numbers):
+        least[reason] = faulty.filter(pl.col("reason") == reason)[ABOUT[reason]].cast(pl.String).min()
+    return {reason: met(trace.layout, piece.name, ABOUT[reason], least[reason]) for reason in reasons}
 
 
 UNNAMED_COPIES = "rows that equal another one and name no pod"
@@ -589,9 +667,9 @@ def _reduced_servers(trace: Trace, piece: Partition) -> tuple[pl.DataFrame, Audi
     with reading(f"{trace.folder}, {piece.name}"):
         rows = server_rows(trace, piece)
         groups = rows.group_by("reason", *(pl.when(good).then(pl.col(key)).alias(key) for key in keys)).agg(
-            pl.len().alias("servers"), _exact(pl.col("gpus").fill_nan(0)), _exact(pl.col("cores").fill_nan(0))
+            pl.len().alias("servers"), _exact(pl.col("gpus")), _exact(pl.col("cores"))
         )
-        table = groups.collect(engine="streaming")
+        table = _amounts(groups.collect(engine="streaming"))
     faulty = table.filter(~good).sort("reason")
     rejected = dict(faulty.select("reason", "servers").iter_rows())
     audit = Audit(
