@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Real
+from typing import Any
 
 
 class AIDCError(Exception):
@@ -185,6 +186,12 @@ class Faults:
         ok = isinstance(value, kind)
         self.require(ok, where, value, expected, remedy)
         return ok
+
+    def listed(self, where: str, value: object, expected: str, remedy: str = "") -> list[Any]:
+        """Note a fault unless `value` is a list of values, and return them; of anything else nothing."""
+        ok = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+        self.require(ok, where, value, expected, remedy)
+        return list(value) if ok else []  # type: ignore[call-overload]
 
     def raise_any(self, error: type[InputError] = InputError) -> None:
         """Raise `error` with all noted faults, if there are any."""

@@ -205,7 +205,7 @@ def _word(kind: Any) -> str:
 
 
 def schema(kind: type) -> dict[str, Any]:
-    """Describe the files that `build` reads, for editors: the same dataclasses as JSON schema, of the draft they all know.
+    """Describe the files that `build` reads, for editors: as JSON schema, of the draft that they all know.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.reply import Reply, quiet_libraries
 from pypsa_aidc.errors import AIDCError, Faults
 
 DryRunOption = Annotated[
@@ -62,8 +62,7 @@ def offered(verb: Callable[..., None]) -> Callable[..., None]:
 
         reply = Reply(verb.__name__, as_json, quiet, verbose)
         logging.basicConfig(format="%(name)s: %(message)s")
-        for library in ("pypsa", "linopy", "pypsa_aidc"):
-            logging.getLogger(library).setLevel(logging.INFO if verbose else logging.ERROR)
+        quiet_libraries(verbose)
         # Between lines of a log those of progress would be lost.
         silent = as_json or quiet or verbose
         with reply.warned(), nullcontext() if silent else show_progress():

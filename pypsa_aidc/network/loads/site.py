@@ -103,7 +103,7 @@ def remove(n: pypsa.Network, name: str) -> None:
     known = {load_site(text, link).name for link, text in stored(n.links)} | set(jobs.values())
     loads = {generator for generator, text in stored(n.generators) if is_fleet(text)}
     faults = Faults("n.aidc.remove")
-    faults.require(name in known | loads, "name", name, f"one of {sorted(known | loads)}")
+    faults.require(isinstance(name, str) and name in known | loads, "name", name, f"one of {sorted(known | loads)}")
     faults.raise_any()
     if name not in known:
         remove_fleet(n, name)

@@ -86,8 +86,9 @@ def values(
         "deadline": (deadline, "h", lambda site: partial(_later, site=site, step=deadline, horizon=horizon)),
         "waiting": (1, "", lambda site: partial(_no_waiting, site=site)),
     }
-    faults.require(bool(only), "only", only, f"some of {', '.join(of_sites)}, relief")
-    for word in only:
+    asked = faults.listed("only", only, f"a list of some of {', '.join(of_sites)}, relief")
+    faults.require(bool(asked), "only", only, f"some of {', '.join(of_sites)}, relief")
+    for word in asked:
         faults.require(word in (*of_sites, "relief"), "only", word, f"some of {', '.join(of_sites)}, relief")
     faults.raise_any()
     questions: list[tuple[str, str, float, str, Change]] = []
