@@ -20,18 +20,14 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError, NotSolvedError
-from pypsa_aidc.network.checks.after import TOLERANCE, audit
-from pypsa_aidc.network.checks.before import check_fleets, check_network, check_sites
+from pypsa_aidc.network.checks.after import audit
+from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import explain
-from pypsa_aidc.network.loads.derived import refresh
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
+from pypsa_aidc.network.loads.decisions import record
+from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
+from pypsa_aidc.network.loads.registry import check_loads, loads, refresh
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
-from pypsa_aidc.network.model.paths import Paths
 from pypsa_aidc.network.model.storage import charging_and_discharging, check_exclusive
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.fleet_results import record_fleets
-from pypsa_aidc.network.solve.first_schedule import prepare
 from pypsa_aidc.network.solve.gap import Gap, time_limit
 from pypsa_aidc.network.solve.outages import secure_outages
 from pypsa_aidc.network.solve.prices import price
@@ -108,19 +104,16 @@ def optimize(
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 36.
     """
     exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
-    found = sites(n)
+    found = loads(n)
     _check_solver(kwargs)
     check_network(n, snapshots)
     check_exclusive(n, exclusive)
     refresh(n, snapshots)
-    with_terms = fleets(n)
-    check_sites(n, found, snapshots)
-    check_fleets(n, with_terms, snapshots)
-    has_sites, has_aidc = bool(found), bool(found or with_terms)
+    check_loads(n, snapshots)
     outages, skipped = secure_outages(n, branch_outages)
     switched: list[str] = []
     while True:
-        solve = _Solve(formulation, tuple(switched), warm_start and has_sites, extra_functionality)
+        solve = _Solve(formulation, tuple(switched), warm_start and bool(found), extra_functionality)
         status, condition = solve.run(n, snapshots, outages, dict(kwargs))
         _refuse_no_solution(n, snapshots, status, condition, formulation)
         objective, bound, source = float(n.model.objective.value), _bound(n), "LP"
@@ -134,7 +127,7 @@ def optimize(
         switched += both
     if source == "none":
         n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
-    report = audit(n, exclusive=tuple(exclusive)) if has_aidc else None
+    report = audit(n, exclusive=tuple(exclusive)) if found else None
     if report is not None and raise_on_violation and not report.passed:
         clear_results(n)
         report.raise_if_violated()
@@ -145,8 +138,8 @@ def optimize(
         gap=abs(objective - bound) / max(abs(objective), 1e-9) if has_integers else 0.0,
         solver=str(n.model.solver_name),
         formulation=formulation,
-        edges=solve.paths.edges if solve.paths else 0,
-        edges_before_pruning=solve.paths.edges_before_pruning if solve.paths else 0,
+        edges=sum(built.edges for built in solve.loads),
+        edges_before_pruning=sum(built.edges_before_pruning for built in solve.loads),
         build_seconds=solve.built - solve.started,
         solve_seconds=solve.ended - solve.built,
         prices=source,
@@ -185,7 +178,7 @@ class _Solve:
     exclusive: tuple[str, ...]
     warm_start: bool
     extra_functionality: ExtraFunctionality | None
-    paths: Paths | None = None
+    loads: Sequence[Built] = ()
     started: float = 0.0
     built: float = 0.0
     ended: float = 0.0
@@ -195,9 +188,7 @@ class _Solve:
         self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None, options: dict[str, Any]
     ) -> tuple[str, str]:
         """Build and solve; PyPSA's status and condition."""
-        attach = hook(
-            formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note_paths
-        )
+        attach = hook(formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note)
         self.started = time.perf_counter()
         with TemporaryDirectory() as folder, self.shown:
             self._show("building the model")
@@ -218,14 +209,15 @@ class _Solve:
         self.ended = time.perf_counter()
         return str(ended[0]), str(ended[1])
 
-    def _note_paths(self, paths: Paths) -> None:
-        self.paths = paths
+    def _note(self, built: Sequence[Built]) -> None:
+        self.loads = built
 
     def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None, limit: float | None) -> None:
         self.built = time.perf_counter()
-        if start is not None and self.paths is not None:
+        if start is not None and self.loads:
             self._show("looking for a first schedule")
-            prepare(n, self.paths, start)
+            for built in self.loads:
+                built.write_start(n, start)
         self._show("solving", limit, Gap(n))
 
     def _show(self, label: str, limit: float | None = None, state: Callable[[], str] | None = None) -> None:
@@ -251,10 +243,9 @@ def _priced(n: pypsa.Network) -> str:
 
 def _decodes(n: pypsa.Network) -> bool:
     try:
-        if fleets(n):
-            record_fleets(n)
-        if sites(n):
-            schedule.record(n, n.model.parameters["snapshots"].to_index())
+        record(n)
+    except NotSolvedError:  # without loads there is nothing to decode
+        return True
     except AIDCError:
         return False
     return True

@@ -7,7 +7,7 @@ import logging
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError
-from pypsa_aidc.network.relaxation import relaxed, solved_quietly
+from pypsa_aidc.network.pypsa_api import relaxed, solved_quietly
 
 logger = logging.getLogger(__name__)
 
