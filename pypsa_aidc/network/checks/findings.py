@@ -14,6 +14,7 @@ import pypsa
 from pypsa_aidc.errors import AIDCError, InputError, StaleError
 from pypsa_aidc.network.checks.before import check_network, check_sites
 from pypsa_aidc.network.checks.explain import site_reasons
+from pypsa_aidc.network.checks.quadratic import QUADRATIC, quadratic_costs, whole_numbers
 from pypsa_aidc.network.checks.sizes import check_sizes
 from pypsa_aidc.network.files.freeze import is_frozen
 from pypsa_aidc.network.index import names
@@ -136,6 +137,8 @@ def check(n: pypsa.Network) -> Findings:
     found += [*_series(n), *_ratings(n)]
     broken = _faults(lambda: sites(n), "error")
     found += broken
+    if not broken:
+        found += _quadratic(n)
     if broken or not sites(n):
         return Findings((*found, *_faults(lambda: windows(n), "warning")))
     horizon = _faults(lambda: windows(n), "error")
@@ -158,6 +161,16 @@ def _faults(call: Callable[[], object], severity: Severity) -> list[Finding]:
             for fault in error.faults
         ]
     return []
+
+
+def _quadratic(n: pypsa.Network) -> Iterator[Finding]:
+    """Quadratic costs beside decisions in whole numbers, which HiGHS, PyPSA's own solver, cannot do."""
+    quadratic = quadratic_costs(n)
+    deciding = whole_numbers(n) if quadratic else []
+    if deciding:
+        for name in quadratic[:_SHOWN]:
+            told = f"quadratic, with {len(quadratic)} in all, beside whole numbers of {deciding[0]}"
+            yield Finding("error", f"{name}, marginal_cost_quadratic", told, QUADRATIC)
 
 
 def _told(given: object) -> str:
