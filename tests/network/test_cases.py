@@ -11,8 +11,9 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network.solve.solver_options import SolverOptions
+from pypsa_aidc.network.spec.schema import parse
 from pypsa_aidc.training import Mode
-from tests.network.tiny import QUIET, grid, job, site
+from tests.network.tiny import QUIET, grid, site
 
 EIGHT_MEGAWATTS = Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=8.0)
 
@@ -158,3 +159,55 @@ def test_search_gets_the_time_that_is_left_but_for_the_prices() -> None:
     options.started -= 75.0
     assert options.for_prices == pytest.approx({"time_limit": 5.0, "threads": 1, "mip_rel_gap": 0.01}, abs=0.1)
     assert SolverOptions.of({}).limit_search(prices=True) is None
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"events": np.int64(3)},
+        {"hours": np.float32(3)},
+        {"q": np.float32(0.5)},
+        {"recovery": np.float32(2)},
+        {"block": np.bool_(True)},
+        {"durations": np.array([1, 4])},
+    ],
+)
+def test_numbers_of_numpy_are_numbers(terms: dict[str, object]) -> None:
+    n = grid(8)
+    common = {
+        "bus": "grid",
+        "p_nom": np.float64(100.0),
+        "profile": np.float32(0.5),
+        "surface": {np.int64(1): 2.5, 4: 2.3},
+    }
+    n.aidc.add_fleet("f1", peak=np.int32(50), **common, **terms)
+    (name, value), fleet = next(iter(terms.items())), n.aidc.fleets["f1"]
+    expected = {"q": fleet.terms.depths[0] / 0.05, "recovery": fleet.terms.recovery[0]}
+    assert expected.get(name, getattr(fleet.terms, name, None)) == pytest.approx(
+        tuple(value) if name == "durations" else value
+    )
+
+
+def test_numbers_of_numpy_in_jobs_and_sites() -> None:
+    n = grid(8)
+    rules = aidc.Rules(segments=np.int64(2), waiting=np.bool_(True), restart_hours=np.float32(0.0))
+    mode = Mode((np.int64(1), 1, 8), gpus=np.int64(8), flops_per_s=np.float32(1e15), it_power=np.float64(8.0))
+    load = aidc.TrainingLoad("A", np.float64(7.2e18), (mode,), rules, deadline=np.int64(8))
+    n.aidc.add("dc", bus="grid", gpus=np.int64(8), jobs=[load], p_nom=np.int64(20), draw_idle=np.bool_(False))
+    read = n.aidc.sites["dc"].loads["dc A"]
+    assert (read.modes[0].gpus, read.rules.segments, read.deadline) == (8, 2, 8)
+
+
+@pytest.mark.parametrize("entry", ["0", "{}", '""', '{"a":1}'])
+@pytest.mark.parametrize("key", ["modes", "rules", "baseline"])
+def test_hostile_specifications_are_refused_fast(key: str, entry: str) -> None:
+    count = 160_000 // (len(entry) + 1)
+    entries = f"[{','.join([entry] * count)}]"
+    text = f'{{"schema":"pypsa_aidc/training","version":2,"{key}":{entries}}}'
+    repeated = ",".join(f'"{position}":0' for position in range(20_000))
+    for hostile in (text, text.replace(entries, f'{{"segments":{entries}}}'), f'{{{repeated},"19999":0}}'):
+        started = time.perf_counter()
+        with pytest.raises(aidc.SpecError) as caught:
+            parse(hostile, "training", "x")
+        assert time.perf_counter() - started < 0.5
+        assert len(caught.value.faults) <= 45

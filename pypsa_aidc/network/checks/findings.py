@@ -20,7 +20,7 @@ from pypsa_aidc.network.files.freeze import is_frozen
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.loads.derived import refresh
 from pypsa_aidc.network.loads.site import copy_network, sites
-from pypsa_aidc.network.model.horizon import windows
+from pypsa_aidc.network.model.horizon import doubts, windows
 from pypsa_aidc.network.results import schedule
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.solve.result import gap_words
@@ -144,6 +144,9 @@ def check(n: pypsa.Network) -> Findings:
     horizon = _faults(lambda: windows(n), "error")
     found += horizon
     if not horizon:
+        doubt = doubts(n)
+        remedy = "Set n.snapshot_weightings['stores'] to the hours of each snapshot, or give the missing ones."
+        found += [Finding("warning", "snapshots", doubt, remedy)] if doubt else []
         found += _stale(n)
         if not any(finding.severity == "error" for finding in found):
             found += _unworkable(n)

@@ -15,7 +15,7 @@ from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.loads.addition import check_new_name, coverage
 from pypsa_aidc.network.loads.derived import write_most_relief
-from pypsa_aidc.network.loads.fleet_spec import Fleet, store_fleet
+from pypsa_aidc.network.loads.fleet_spec import Fleet, dump_fleet, store_fleet
 from pypsa_aidc.network.loads.fleet_terms import Dependable, FleetTerms, Period, depths_of
 from pypsa_aidc.network.model.budgets import budget_periods
 from pypsa_aidc.network.model.horizon import windows
@@ -219,6 +219,7 @@ def add_fleet(
     _warn_about_units(n, name, terms, capacity)
     series = coverage(n, profile=load, relief=shed, rebound_power=share, marginal_cost=cost)
     fleet = Fleet(name, terms, series, source, synthetic)
+    dump_fleet(fleet)  # what cannot be written is refused before anything is
     for window in windows(n) if terms.has_budget else ():
         budget_periods(fleet, n.snapshots[window.positions], window.period)
     _write(n, fleet, bus, capacity, load, shed, share, cost)

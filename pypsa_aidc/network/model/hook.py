@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,12 @@ import pandas as pd
 import pypsa
 import xarray as xr
 
-from pypsa_aidc.errors import UnsupportedError
+from pypsa_aidc.errors import SeriesWarning, UnsupportedError
 from pypsa_aidc.network.checks.before import check_fleets, check_sites
 from pypsa_aidc.network.loads.fleet_spec import fleets
 from pypsa_aidc.network.loads.site import sites
 from pypsa_aidc.network.model.fleet_model import add_fleet_constraints
+from pypsa_aidc.network.model.horizon import doubts, windows
 from pypsa_aidc.network.model.paths import (
     IT_POWER,
     Paths,
@@ -104,6 +106,9 @@ def hook(
         add_exclusive_storage(n, exclusive)
         found, with_terms = sites(n), fleets(n)
         _refuse_unsupported(n, snapshots, whole_horizon)
+        doubt = doubts(n, snapshots) if found or with_terms else ""
+        if doubt:
+            warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=2)
         if with_terms:
             check_fleets(n, with_terms, snapshots)
             remember_fleets(n.model, add_fleet_constraints(n, with_terms, snapshots))
@@ -146,6 +151,13 @@ def _refuse_unsupported(n: pypsa.Network, snapshots: pd.Index, whole_horizon: bo
             "snapshots: in a rolling horizon every window would start each job anew, and each budget of calls. "
             "Optimise all snapshots at once, or one part of them with n.aidc.optimize(snapshots=...), within which "
             "each job then does its whole tranche."
+        )
+    budgeted = [fleet.name for fleet in fleets(n).values() if fleet.terms.has_budget]
+    several = len(windows(n, snapshots)) > max(1, len(n.investment_periods))
+    if budgeted and several:
+        raise UnsupportedError(
+            f"fleets with budgets ({', '.join(budgeted)}) over dates that jump: of how many days each stretch is "
+            "representative is not known, and so not how often its calls count. Give the fleet no hours= and events=."
         )
     if n.has_scenarios and fleets(n):
         raise UnsupportedError(

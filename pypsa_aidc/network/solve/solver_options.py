@@ -65,7 +65,8 @@ class SolverOptions:
         Raises
         ------
         InputError
-            A solver that is not there, an option that HiGHS does not know and would pass over, a time limit that is none.
+            A solver that is not there, an option that HiGHS does not know and would pass over, no time in a
+            limit of time.
         """
         defaults = pypsa.options.params.optimize
         name = given.get("solver_name") or defaults.solver_name
