@@ -211,3 +211,69 @@ def test_hostile_specifications_are_refused_fast(key: str, entry: str) -> None:
             parse(hostile, "training", "x")
         assert time.perf_counter() - started < 0.5
         assert len(caught.value.faults) <= 45
+
+
+class TestInactive:
+    def test_loads_and_islands_that_are_switched_off(self) -> None:
+        n = grid()
+        n.add("Bus", "old")
+        n.add("Load", "old", bus="old", p_set=np.nan, active=False)
+        n.add("Load", "town", bus="grid", p_set=1.0)
+        n.loads.loc["old", "p_set"] = np.nan
+        assert not n.aidc.check().of("error")
+        assert n.aidc.optimize(output_flag=False).objective == pytest.approx(36.0)
+
+    def test_supply_that_is_switched_off_is_none(self) -> None:
+        n = grid()
+        n.add("Bus", "far", carrier="AC")
+        n.add("Load", "town", bus="far", p_set=1.0)
+        n.add("Line", "line", bus0="grid", bus1="far", x=0.1, s_nom=10.0, carrier="AC", active=False)
+        n.add("Generator", "off", bus="far", p_nom=10.0, active=False)
+        with pytest.raises(aidc.InputError, match="island of 1 buses without generation"):
+            n.aidc.optimize(output_flag=False)
+
+    def test_a_parallel_line_that_is_switched_off_leaves_a_bridge(self) -> None:
+        n = grid()
+        n.add("Bus", "far", carrier="AC")
+        n.add("Load", "town", bus="far", p_set=1.0)
+        n.add("Line", ["1", "2"], bus0="grid", bus1="far", x=0.1, s_nom=10.0, carrier="AC")
+        n.lines.loc["2", "active"] = False
+        with pytest.raises(aidc.InputError, match="an outage|does not split"):
+            n.aidc.optimize(branch_outages=["1"], output_flag=False)
+        with pytest.raises(aidc.InputError, match="an active Line"):
+            n.aidc.optimize(branch_outages=["2"], output_flag=False)
+
+    @pytest.mark.parametrize(
+        ("component", "name"), [("Link", "dc import"), ("Load", "dc base"), ("Generator", "dc A"), ("Generator", "f")]
+    )
+    def test_parts_of_aidcs_are_named(self, component: str, name: str) -> None:
+        n = site(grid())
+        n.aidc.add_fleet("f", bus="grid", p_nom=1.0)
+        n.c[component].static.loc[name, "active"] = False
+        with pytest.raises(aidc.StaleError, match=f"{component} '{name}', active"):
+            n.aidc.optimize(**QUIET)
+
+
+def quarter_hours(**options: object) -> float:
+    n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=16, freq="15min"))
+    n.snapshot_weightings = n.snapshot_weightings * 0.25
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=[10.0] * 4 + [500] * 4 + [10] * 8)
+    n.aidc.add("dc", bus="grid", gpus=8, jobs=[two_hours(restart_energy=1.0)], **options)
+    return float(n.aidc.optimize(**QUIET).objective)
+
+
+def test_the_default_connection_bears_a_restart_within_a_quarter_of_an_hour() -> None:
+    """1 MWh in a quarter of an hour is 4 MW beside the 8 MW of the job: (16 + 1) MWh at 10 USD/MWh."""
+    assert quarter_hours() == quarter_hours(p_nom=12.0) == pytest.approx(170.0)
+
+
+def test_the_default_connection_bears_the_baseline() -> None:
+    n = grid(6, prices=50.0)
+    hot = Mode((1, 2, 4), gpus=8, flops_per_s=0.9e15, it_power=9.0)
+    rules = aidc.Rules(segments=2)
+    n.aidc.add("dc", bus="grid", gpus=8, jobs=[aidc.TrainingLoad("A", 7.2e18, (EIGHT_MEGAWATTS,), rules, baseline=hot)])
+    assert n.links.at["dc import", "p_nom"] == 9.0
+    table = n.aidc.compare(only=["fixed", "waiting", "free"], **QUIET)
+    # 2.2 h in the baseline take three slots.
+    assert table["cost"].tolist() == pytest.approx([9 * 3 * 50, 9 * 3 * 50, 8 * 2 * 50])

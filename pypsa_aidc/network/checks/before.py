@@ -12,7 +12,7 @@ from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network.index import columns, names, rows
 from pypsa_aidc.network.loads.derived import least_energy
 from pypsa_aidc.network.loads.fleet_spec import Fleet, fleets
-from pypsa_aidc.network.loads.site import Site
+from pypsa_aidc.network.loads.site import Site, sites
 from pypsa_aidc.network.model.horizon import network_snapshots
 
 _SHOWN = 3
@@ -61,7 +61,11 @@ def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """
     chosen = network_snapshots(n, snapshots)
     faults = Faults("network")
+    for load in (*sites(n).values(), *fleets(n).values()):
+        _check_active(n, load, faults)
+    faults.raise_any(StaleError)
     demand = n.get_switchable_as_dense("Load", "p_set").loc[chosen]
+    demand = demand[demand.columns[n.loads["active"].reindex(demand.columns).astype(bool)]]
     for load in demand.columns[demand.isna().any()]:
         hours = demand.index[demand[load].isna()]
         faults.add(
@@ -71,7 +75,8 @@ def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
             "PyPSA would solve with zero demand there.",
         )
     for component, attribute in _NOMINAL.items():
-        values = n.c[component].static[attribute]
+        static = n.c[component].static
+        values = static[attribute][static["active"].astype(bool)]
         for name in values.index[(values < 0) | values.isna()][:_SHOWN]:
             faults.number(f"{component} {name!r}, {attribute}", float(values[name]), at_least=0)
     _check_numbers(n, chosen, faults)
@@ -87,6 +92,9 @@ def _check_numbers(n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> Non
         # Columns of the user's own, as costs of carriers in PyPSA's examples, mean nothing to PyPSA.
         for attribute in (name for name in _NUMBERS if name in component.static and name in component.defaults.index):
             static, series = component.static[attribute], component.dynamic.get(attribute, pd.DataFrame())
+            if "active" in component.static:
+                used = component.static.index[component.static["active"].astype(bool)]
+                static, series = static[used], series[series.columns.intersection(used)]
             missing = static.index[static.isna()].difference(series.columns, sort=False)
             for name in missing[:_SHOWN]:
                 faults.number(f"{component.name} {name!r}, {attribute}", float("nan"))
@@ -108,7 +116,7 @@ def _check_buses(n: pypsa.Network, faults: Faults) -> None:
                 faults.add(f"{component.name} {name!r}, {end}", buses[name], "a bus of the network")
 
 
-def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index | None = None) -> None:
+def check_sites(n: pypsa.Network, found: Mapping[str, Site], snapshots: pd.Index | None = None) -> None:
     """Refuse sites that no longer fit the network: other snapshots, blanked series, decided power left in `p_set`.
 
     Raises
@@ -118,7 +126,8 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
     """
     chosen = network_snapshots(n, snapshots)
     faults = Faults("AIDCs of the network")
-    for site in sites.values():
+    for site in found.values():
+        _check_active(n, site, faults)
         _check_series(site.name, site.spec.series, chosen, faults)
         _check_held(n, site, faults)
         efficiency = n.get_switchable_as_dense("Link", "efficiency").loc[chosen]
@@ -130,8 +139,6 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
             )
         for generator, load in site.loads.items():
             stored = n.generators.loc[rows(n.generators.index, generator)]
-            remedy = "Take the job away with n.aidc.update, or the site with n.aidc.remove."
-            faults.require(bool(stored["active"].all()), f"Generator {generator!r}, active", False, "True", remedy)
             least = least_energy(load, n, chosen)
             given = float(stored["e_sum_min"].max())
             faults.require(
@@ -150,6 +157,21 @@ def check_sites(n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index
                 "Call n.aidc.refresh(), or solve with n.aidc.optimize.",
             )
     faults.raise_any(StaleError)
+
+
+def _check_active(n: pypsa.Network, load: Site | Fleet, faults: Faults) -> None:
+    """An AIDC is there with all of its parts, or not at all."""
+    if isinstance(load, Fleet):
+        parts: dict[str, list[str]] = {"Generator": list(load.parts)}
+    else:
+        idle = [load.idle] if load.spec.idle_w else []
+        parts = {"Link": [load.link], "Load": [load.base], "Generator": [*load.loads, *idle]}
+    remedy = "Take a job away with n.aidc.update, or the whole with n.aidc.remove."
+    for component, own in parts.items():
+        static = n.c[component].static
+        for part in own:
+            active = bool(static.loc[rows(static.index, part), "active"].all())
+            faults.require(active, f"{component} {part!r}, active", False, "True", remedy)
 
 
 def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
@@ -178,6 +200,7 @@ def check_fleets(n: pypsa.Network, fleets: Mapping[str, Fleet], snapshots: pd.In
     faults = Faults("fleets of the network")
     least, most = (n.get_switchable_as_dense("Generator", key).loc[chosen] for key in ("p_min_pu", "p_max_pu"))
     for fleet in fleets.values():
+        _check_active(n, fleet, faults)
         _check_series(fleet.name, fleet.series, chosen, faults)
         for part in fleet.parts:
             values = columns(most, [part])[part]
@@ -251,10 +274,10 @@ def _check_reactance(n: pypsa.Network, faults: Faults) -> None:
 
 def _check_supply(n: pypsa.Network, demand: pd.DataFrame, faults: Faults) -> None:
     """Name loads in islands without any supply, which a solver would only call infeasible."""
-    graph = n.graph(branch_components=list(n.branch_components))
+    graph = n.graph(branch_components=list(n.branch_components), include_inactive=False)
     fed: set[str] = set()
     for component in ("Generator", "StorageUnit", "Store"):
-        static = n.c[component].static
+        static = n.c[component].static[n.c[component].static["active"].astype(bool)]
         supplying = static[static["sign"] > 0] if "sign" in static else static
         if component == "Generator":
             supplying = supplying[~names(supplying.index).isin([fleet.relief for fleet in fleets(n).values()])]

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import pypsa
+
+from pypsa_aidc.network.loads.derived import peak_power
 from pypsa_aidc.network.loads.site import Site
+from pypsa_aidc.training import TrainingLoad
 from pypsa_aidc.units import W_PER_MW
 
 SUSPICIOUS_RATIO = 20.0
 """Base load per training power (or connection) from which a unit mistake is more likely than such a site."""
 
 
-def peak_it_power(site: Site) -> float:
-    """Most IT power in MW that jobs and idle GPUs of a site can draw, without its base load."""
-    jobs = sum(max(mode.it_power for mode in load.modes) + load.rules.restart_energy for load in site.loads.values())
+def peak_it_power(n: pypsa.Network, site: Site) -> float:
+    """Most IT power in MW that jobs and idle GPUs of a site can draw, without its base load; baselines included."""
+    jobs = sum(max(peak_power(load, n), _baseline(load)) for load in site.loads.values())
     return jobs + site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW
+
+
+def _baseline(load: TrainingLoad) -> float:
+    return 0.0 if load.baseline is None else load.baseline.it_power
 
 
 def unit_doubt(site: Site, base: float, peak: float, p_nom: float | None) -> str:

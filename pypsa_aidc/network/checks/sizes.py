@@ -43,8 +43,9 @@ def check_sizes(n: pypsa.Network) -> Iterator[Found]:
 def _network(n: pypsa.Network) -> Iterator[Found]:
     """Demand against supply, island by island."""
     loads = _static(n, "Load")
+    loads = loads[loads["active"]]
     demand = columns(n.get_switchable_as_dense("Load", "p_set"), list(loads.index)).T.groupby(loads["bus"]).sum().T
-    islands = [set(island) for island in nx.connected_components(nx.Graph(n.graph()))]
+    islands = [set(island) for island in nx.connected_components(nx.Graph(n.graph(include_inactive=False)))]
     if len(islands) > 1:
         sizes = sorted((len(island) for island in islands), reverse=True)
         listed = ", ".join(map(str, sizes[:_SHOWN])) + (", ..." if len(sizes) > _SHOWN else "")
@@ -83,7 +84,7 @@ def _supply(n: pypsa.Network, buses: set[str]) -> tuple[float, bool]:
 def _site(n: pypsa.Network, site: Site) -> Iterator[Found]:
     """Base load, GPUs and connection of a site against each other."""
     base, overhead, link = _series(n, site)
-    peak = float((overhead * (base + peak_it_power(site))).max())
+    peak = float((overhead * (base + peak_it_power(n, site))).max())
     fixed = not link["p_nom_extendable"]
     p_nom = float(link["p_nom"]) if fixed else None
     doubt = unit_doubt(site, float(base.max()), peak, p_nom)
@@ -121,7 +122,7 @@ def _bus(n: pypsa.Network, site: Site) -> Iterator[Found]:
     if extendable or not np.isfinite(capacity):
         return
     least = float((overhead * base).max())
-    peak = min(float((overhead * (base + peak_it_power(site))).max()), float(link["p_nom"]))
+    peak = min(float((overhead * (base + peak_it_power(n, site))).max()), float(link["p_nom"]))
     what = f"branches and supply at bus {bus!r} can deliver {capacity:g} MW, the site draws "
     if least > capacity * (1 + 1e-9):
         yield (
