@@ -61,7 +61,8 @@ def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """
     chosen = network_snapshots(n, snapshots)
     faults = Faults("network")
-    for load in (*sites(n).values(), *fleets(n).values()):
+    parts: list[Site | Fleet] = [*sites(n).values(), *fleets(n).values()]
+    for load in parts:
         _check_active(n, load, faults)
     faults.raise_any(StaleError)
     demand = n.get_switchable_as_dense("Load", "p_set").loc[chosen]
