@@ -277,3 +277,36 @@ def test_the_default_connection_bears_the_baseline() -> None:
     table = n.aidc.compare(only=["fixed", "waiting", "free"], **QUIET)
     # 2.2 h in the baseline take three slots.
     assert table["cost"].tolist() == pytest.approx([9 * 3 * 50, 9 * 3 * 50, 8 * 2 * 50])
+
+
+class TestRawExceptions:
+    @pytest.mark.parametrize("x", [[0.1, 0.1, -0.2], [0.2, -0.1, -0.1]])
+    def test_reactances_that_cancel_round_a_loop(self, x: list[float]) -> None:
+        n = grid()
+        n.add("Bus", ["b", "c"], carrier="AC")
+        n.add("Load", "town", bus="b", p_set=5.0)
+        ends = {"bus0": ["grid", "b", "c"], "bus1": ["b", "c", "grid"]}
+        n.add("Line", ["1", "2", "3"], x=x, s_nom=100.0, carrier="AC", **ends)
+        for options in ({}, {"branch_outages": "all"}):
+            with pytest.raises(aidc.InputError, match="cancel round a loop"):
+                n.aidc.optimize(output_flag=False, **options)
+        assert "cancel round a loop" in str(n.aidc.check().of("error"))
+        n.lines.loc["2", "x"] = 0.15
+        assert n.aidc.optimize(output_flag=False).optimal
+
+    def test_a_port_at_no_bus(self) -> None:
+        n = grid()
+        n.add("Bus", "heat")
+        n.add("Link", ["chp", "plain"], bus0="grid", bus1="heat", bus2=["nowhere", ""], p_nom=1.0)
+        with pytest.raises(aidc.InputError, match="Link 'chp', bus2: given 'nowhere'"):
+            n.aidc.optimize(output_flag=False)
+
+    def test_a_dataset_is_a_network(self) -> None:
+        n = site(grid())
+        n.aidc.optimize(**QUIET)
+        read = aidc.load(n.export_to_netcdf())
+        pd.testing.assert_frame_equal(read.aidc.schedule(), n.aidc.schedule())
+        assert read.aidc.bill().loc[("dc", "total"), "payment"] == pytest.approx(n.objective)
+        for other in (3, None, n.export_to_netcdf()[["snapshots_objective"]]):
+            with pytest.raises(aidc.InputError, match="path"):
+                aidc.load(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import networkx as nx
@@ -9,6 +10,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, StaleError
+from pypsa_aidc.network.checks.loops import check_loops
 from pypsa_aidc.network.index import columns, names, rows
 from pypsa_aidc.network.loads.derived import least_energy
 from pypsa_aidc.network.loads.fleet_spec import Fleet, fleets
@@ -16,7 +18,7 @@ from pypsa_aidc.network.loads.site import Site, sites
 from pypsa_aidc.network.model.horizon import network_snapshots
 
 _SHOWN = 3
-_BUSES = ("bus", "bus0", "bus1")
+_BUSES = re.compile(r"bus\d*")
 _NUMBERS = (
     "marginal_cost",
     "marginal_cost_quadratic",
@@ -109,10 +111,10 @@ def _check_numbers(n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> Non
 def _check_buses(n: pypsa.Network, faults: Faults) -> None:
     known = set(names(n.buses.index))
     for component in n.components:
-        for end in (end for end in _BUSES if end in component.static):
-            buses = component.static[end]
-            if component.name == "GlobalConstraint":
-                buses = buses[buses != ""]  # of the whole network
+        for end in (end for end in component.static if _BUSES.fullmatch(str(end))):
+            buses = component.static[end].fillna("")
+            if component.name == "GlobalConstraint" or end not in ("bus", "bus0", "bus1"):
+                buses = buses[buses != ""]  # of the whole network, or a port that is not there
             for name in buses.index[~buses.isin(known)][:_SHOWN]:
                 faults.add(f"{component.name} {name!r}, {end}", buses[name], "a bus of the network")
 
@@ -271,6 +273,8 @@ def _check_reactance(n: pypsa.Network, faults: Faults) -> None:
                 "an impedance above 0",
                 "Merge its two buses, or give the impedance of a short piece of line.",
             )
+    if not len(faults):
+        check_loops(n, faults)
 
 
 def _check_supply(n: pypsa.Network, demand: pd.DataFrame, faults: Faults) -> None:
