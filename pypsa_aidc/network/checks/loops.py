@@ -10,8 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.index import names
-from pypsa_aidc.network.loads.site import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network, names
 
 _SHOWN = 3
 _ROUNDING = 1e-9

@@ -6,10 +6,9 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import UnsupportedError
-from pypsa_aidc.network.index import names
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
+from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.model.horizon import network_snapshots
+from pypsa_aidc.network.pypsa_api import names
 
 QUADRATIC = (
     "HiGHS cannot solve both at once: make the costs piecewise linear (aidc.network.from_matpower(..., "
@@ -67,9 +66,7 @@ def quadratic_costs(n: pypsa.Network, snapshots: pd.Index | None = None) -> list
 
 def whole_numbers(n: pypsa.Network, *, linearized: bool = False) -> list[str]:
     """Components whose decisions are whole numbers, in words."""
-    found = [f"AIDC {name!r}" for name in sites(n)]
-    counting = {name: fleet.terms.form == "calls" or fleet.terms.has_budget for name, fleet in fleets(n).items()}
-    found += [f"fleet {name!r}" for name, counts in counting.items() if counts]
+    found = [f"AIDC {name!r}" for name, load in loads(n).items() if load.decides_whole_numbers]
     for component in n.components:
         static = component.static
         if static.empty or "active" not in static:

@@ -13,7 +13,7 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, UnsupportedError
-from pypsa_aidc.network.quiet import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import quiet_pypsa
 
 Floats = NDArray[np.float64]
 

@@ -13,11 +13,9 @@ import xarray as xr
 
 from pypsa_aidc.errors import AIDCError, Faults, InputError
 from pypsa_aidc.network.files.freeze import freeze, refuse_exclusive, thaw
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import copy_network, sites
-from pypsa_aidc.network.quiet import quiet_pypsa
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.fleet_results import solved_snapshots
+from pypsa_aidc.network.loads.decisions import keep
+from pypsa_aidc.network.loads.registry import loads
+from pypsa_aidc.network.pypsa_api import copy_network, quiet_pypsa
 
 _FORMATS = {".nc": "netCDF", ".h5": "HDF5", ".hdf5": "HDF5", ".xlsx": "Excel"}
 
@@ -66,14 +64,12 @@ def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
     faults.require(not target.is_dir(), "path", str(path), "a file, not a folder")
     faults.require(target.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.raise_any()
-    if frozen or sites(n) or fleets(n):
+    if frozen or loads(n):
         if frozen:
             refuse_exclusive(n)
         # Copies have no model: a solution that is only there has to be in the series before.
         with suppress(AIDCError):
-            schedule.read(n)
-        with suppress(AIDCError):
-            solved_snapshots(n)
+            keep(n)
         n = copy_network(n)
         (freeze if frozen else thaw)(n)
     write(n, target)
@@ -168,7 +164,7 @@ def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Ne
         )
         faults.raise_any()
         try:
-            sites(n)
+            loads(n)
         except InputError as error:
             raise type(error)(faults.subject, error.faults) from error
     return n

@@ -15,9 +15,9 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.model.paths import PATH, PATH_CONSTRAINTS, Paths
+from pypsa_aidc.network.loads.site.paths import PATH, PATH_CONSTRAINTS, Paths
 from pypsa_aidc.network.model.storage import CHARGES
-from pypsa_aidc.network.relaxation import discrete
+from pypsa_aidc.network.pypsa_api import discrete
 from pypsa_aidc.training import cheapest_path, cheapest_through
 
 Floats = NDArray[np.float64]

@@ -17,20 +17,16 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import AIDCError, InfeasibleError, NotSolvedError, UnsupportedError
-from pypsa_aidc.network.checks.after import TOLERANCE, audit
-from pypsa_aidc.network.checks.before import check_fleets, check_network, check_sites
+from pypsa_aidc.network.checks.after import audit
+from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import explain
 from pypsa_aidc.network.checks.quadratic import QUADRATIC, refuse_quadratic
-from pypsa_aidc.network.loads.derived import refresh
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
+from pypsa_aidc.network.loads.decisions import record
+from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
+from pypsa_aidc.network.loads.registry import check_loads, loads, refresh
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
-from pypsa_aidc.network.model.paths import Paths
 from pypsa_aidc.network.model.storage import charging_and_discharging, check_exclusive
-from pypsa_aidc.network.relaxation import discrete
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.fleet_results import record_fleets
-from pypsa_aidc.network.solve.first_schedule import prepare
+from pypsa_aidc.network.pypsa_api import discrete
 from pypsa_aidc.network.solve.gap import Gap
 from pypsa_aidc.network.solve.outages import secure_outages
 from pypsa_aidc.network.solve.prices import price
@@ -112,20 +108,17 @@ def optimize(
     """
     options = SolverOptions.of(kwargs)
     exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
-    found = sites(n)
+    found = loads(n)
     check_network(n, snapshots)
     check_exclusive(n, exclusive)
     refresh(n, snapshots)
-    with_terms = fleets(n)
-    check_sites(n, found, snapshots)
-    check_fleets(n, with_terms, snapshots)
-    has_sites, has_aidc = bool(found), bool(found or with_terms)
+    check_loads(n, snapshots)
     if not options.bears_quadratic_and_integers:
         refuse_quadratic(n, snapshots, linearized=bool(kwargs.get("linearized_unit_commitment")))
     outages, skipped = secure_outages(n, branch_outages)
     switched: list[str] = []
     while True:
-        solve = _Solve(formulation, tuple(switched), warm_start and has_sites, prices, extra_functionality, options)
+        solve = _Solve(formulation, tuple(switched), warm_start and bool(found), prices, extra_functionality, options)
         status, condition = solve.run(n, snapshots, outages)
         _refuse_no_solution(n, snapshots, status, condition, formulation)
         objective, bound, has_integers = float(n.model.objective.value), _bound(n), bool(discrete(n.model))
@@ -137,7 +130,7 @@ def optimize(
     source = _priced(n, options) if prices or not has_integers else "none"
     if source == "none":
         n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
-    report = audit(n, exclusive=tuple(exclusive)) if has_aidc else None
+    report = audit(n, exclusive=tuple(exclusive)) if found else None
     if report is not None and raise_on_violation and not report.passed:
         clear_results(n)
         report.raise_if_violated()
@@ -148,8 +141,8 @@ def optimize(
         gap=abs(objective - bound) / max(abs(objective), 1e-9) if has_integers else 0.0,
         solver=str(n.model.solver_name),
         formulation=formulation,
-        edges=solve.paths.edges if solve.paths else 0,
-        edges_before_pruning=solve.paths.edges_before_pruning if solve.paths else 0,
+        edges=sum(built.edges for built in solve.loads),
+        edges_before_pruning=sum(built.edges_before_pruning for built in solve.loads),
         build_seconds=solve.built - solve.started,
         solve_seconds=solve.ended - solve.built,
         prices=source,
@@ -171,7 +164,7 @@ class _Solve:
     prices: bool
     extra_functionality: ExtraFunctionality | None
     options: SolverOptions
-    paths: Paths | None = None
+    loads: Sequence[Built] = ()
     started: float = 0.0
     built: float = 0.0
     ended: float = 0.0
@@ -179,9 +172,7 @@ class _Solve:
 
     def run(self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None) -> tuple[str, str]:
         """Build and solve; PyPSA's status and condition."""
-        attach = hook(
-            formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note_paths
-        )
+        attach = hook(formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note)
         self.started = time.perf_counter()
         options = self.options
         arguments = {**options.arguments, "solver_name": options.name, "solver_options": options.options}
@@ -203,18 +194,19 @@ class _Solve:
         self.ended = time.perf_counter()
         return str(ended[0]), str(ended[1])
 
-    def _note_paths(self, paths: Paths) -> None:
-        self.paths = paths
+    def _note(self, built: Sequence[Built]) -> None:
+        self.loads = built
 
     def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None) -> None:
         self.built = time.perf_counter()
         if n.model.is_quadratic and discrete(n.model) and not self.options.bears_quadratic_and_integers:
             raise UnsupportedError(f"a quadratic objective beside decisions in whole numbers. {QUADRATIC}")
-        if start is not None and self.paths is not None:
+        options = self.options
+        if start is not None and self.loads:
             self._show("looking for a first schedule")
-            options = self.options
-            options.relaxation_seconds = prepare(n, self.paths, start, options.for_first_schedule)
-        limit = self.options.limit_search(prices=self.prices and bool(discrete(n.model)))
+            took = [built.write_start(n, start, options.for_first_schedule) for built in self.loads]
+            options.relaxation_seconds = min(took)
+        limit = options.limit_search(prices=self.prices and bool(discrete(n.model)))
         self._show("solving", limit, Gap(n))
 
     def _show(self, label: str, limit: float | None = None, state: Callable[[], str] | None = None) -> None:
@@ -248,10 +240,9 @@ def _priced(n: pypsa.Network, options: SolverOptions) -> str:
 def _decodes(n: pypsa.Network) -> bool:
     """Keep schedules and calls in the network, of the solution that was found; whether it has any."""
     try:
-        if fleets(n):
-            record_fleets(n)
-        if sites(n):
-            schedule.record(n, n.model.parameters["snapshots"].to_index())
+        record(n)
+    except NotSolvedError:  # without loads there is nothing to decode
+        return True
     except AIDCError:
         return False
     return True

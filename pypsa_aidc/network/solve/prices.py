@@ -11,7 +11,7 @@ import linopy
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError, UnsupportedError
-from pypsa_aidc.network.relaxation import discrete, foreign, relaxed, solved_quietly
+from pypsa_aidc.network.pypsa_api import discrete, foreign, relaxed, solved_quietly
 
 logger = logging.getLogger(__name__)
 

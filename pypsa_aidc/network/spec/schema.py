@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from itertools import islice
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,42 @@ def definitions() -> dict[str, Any]:
     return dict(json.loads(text))
 
 
+def declare(kind: str, version: int, properties: Mapping[str, Any]) -> None:
+    """Say what the objects of a kind look like, where the kind is not in the schema file; all keys are required.
+
+    Parameters
+    ----------
+    kind
+        Last word of the schema.
+    version
+        Of what is written.
+    properties
+        JSON schema of each key, but for ``schema`` and ``version``.
+
+    Raises
+    ------
+    ValueError
+        Another kind of this name is there.
+    """
+    first = {"schema": {"const": _PREFIX + kind}, "version": {"const": version}}
+    every = {**first, **properties}
+    definition = {"type": "object", "properties": every, "required": [*every], "additionalProperties": False}
+    Draft202012Validator.check_schema(definition)
+    if kind in kinds() or _declared.setdefault(kind, definition) != definition:
+        raise ValueError(f"the kind {kind!r} is taken")
+
+
+_declared: dict[str, dict[str, Any]] = {}
+"""Schemas of kinds that are not in the schema file."""
+
+
+def _definition(kind: str) -> dict[str, Any]:
+    whole: dict[str, Any] = definitions()["kinds"]
+    return dict(_declared[kind] if kind in _declared else whole[kind])
+
+
 def kinds() -> tuple[str, ...]:
-    """Kinds of objects that a network can hold.
+    """Kinds of objects that the schema file describes.
 
     Examples
     --------
@@ -53,7 +88,7 @@ def version(kind: str) -> int:
     >>> version("training")
     2
     """
-    return int(definitions()["kinds"][kind]["properties"]["version"]["const"])
+    return int(_definition(kind)["properties"]["version"]["const"])
 
 
 def kind_of(text: str) -> str | None:
@@ -68,6 +103,31 @@ def kind_of(text: str) -> str | None:
     return None if found is None else found.group(1)
 
 
+def word_of(text: str, where: str) -> str:
+    """Return the kind that a specification claims to be, wherever its ``schema`` stands; nothing else is checked.
+
+    Raises
+    ------
+    SpecError
+        Too long, no JSON, or without a schema of this package.
+
+    Examples
+    --------
+    >>> word_of('{"version": 1, "schema": "pypsa_aidc/site"}', "here")
+    'site'
+    """
+    word = kind_of(text)
+    if word is not None:
+        return word
+    faults = Faults(where)
+    data = _json(text, faults)
+    given = data.get("schema") if isinstance(data, dict) else None
+    known = isinstance(given, str) and given.startswith(_PREFIX)
+    faults.require(known, "schema", _short(given), f"{_PREFIX!r} and a kind of load", _REMEDY)
+    faults.raise_any(SpecError)
+    return str(given).removeprefix(_PREFIX)
+
+
 def dump(kind: str, content: Mapping[str, Any]) -> str:
     """Write an object as one line of JSON with its kind and version, `schema` first."""
     whole = {"schema": _PREFIX + kind, "version": version(kind), **content}
@@ -75,9 +135,11 @@ def dump(kind: str, content: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """Numbers of numpy, which users get from their tables, as JSON knows them."""
+    """Numbers of any kind, such as those of numpy that users get from their tables, as JSON knows them."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
+    if isinstance(value, Real):
+        return float(value)
     raise TypeError(f"{value!r} cannot be written")
 
 
@@ -107,14 +169,7 @@ def parse(text: str, kind: str, where: str) -> Content:
         Too long, no JSON, another kind, a newer or unknown version, or against the schema: all faults at once.
     """
     faults = Faults(where)
-    if len(text) > MAX_CHARACTERS:
-        faults.add("specification", f"{len(text)} characters", f"at most {MAX_CHARACTERS}")
-        faults.raise_any(SpecError)
-    try:
-        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
-    except (ValueError, RecursionError) as error:
-        faults.add("specification", text[:60], f"JSON ({error})", _REMEDY)
-        raise SpecError(where, tuple(faults)) from error
+    data = _json(text, faults)
     given = data.get("schema") if isinstance(data, dict) else None
     faults.require(given == _PREFIX + kind, "schema", _short(given), repr(_PREFIX + kind))
     faults.raise_any(SpecError)
@@ -133,10 +188,21 @@ def parse(text: str, kind: str, where: str) -> Content:
     return {key: value for key, value in data.items() if key not in ("schema", "version")}
 
 
+def _json(text: str, faults: Faults) -> Any:
+    """Read JSON of a bounded length in which no key stands twice, or raise `SpecError`."""
+    if len(text) > MAX_CHARACTERS:
+        faults.add("specification", f"{len(text)} characters", f"at most {MAX_CHARACTERS}")
+        faults.raise_any(SpecError)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
+    except (ValueError, RecursionError) as error:
+        faults.add("specification", text[:60], f"JSON ({error})", _REMEDY)
+        raise SpecError(faults.subject, tuple(faults)) from error
+
+
 @cache
 def _validator(kind: str) -> Draft202012Validator:
-    whole = definitions()
-    return Draft202012Validator({**whole["kinds"][kind], "$defs": whole["$defs"]})
+    return Draft202012Validator({**_definition(kind), "$defs": definitions()["$defs"]})
 
 
 def _migrated(data: Content, kind: str, faults: Faults) -> Content:

@@ -12,13 +12,13 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, InputError, UnitWarning
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.network.index import names
-from pypsa_aidc.network.loads.addition import check_new_name, coverage
-from pypsa_aidc.network.loads.derived import write_most_relief
-from pypsa_aidc.network.loads.fleet_spec import Fleet, dump_fleet, store_fleet
-from pypsa_aidc.network.loads.fleet_terms import Dependable, FleetTerms, Period, depths_of
-from pypsa_aidc.network.model.budgets import budget_periods
+from pypsa_aidc.network.loads.fleet.budgets import budget_periods
+from pypsa_aidc.network.loads.fleet.fleet import Fleet
+from pypsa_aidc.network.loads.fleet.terms import Dependable, FleetTerms, Period, depths_of
+from pypsa_aidc.network.loads.registry import check_new_name
 from pypsa_aidc.network.model.horizon import windows
+from pypsa_aidc.network.pypsa_api import names
+from pypsa_aidc.network.spec.coverage import coverage
 from pypsa_aidc.network.spec.series import Values, aligned
 
 FLEET_CARRIER, RELIEF_CARRIER, REBOUND_CARRIER = "AIDC fleet", "AIDC relief", "AIDC rebound"
@@ -154,7 +154,7 @@ def add_fleet(
     'calls of 1 and 4 h, 4.24 to 4.6 % deep, pause 1 h, at most 3 events'
     """
     faults = Faults(f"n.aidc.add_fleet {name!r}")
-    check_new_name(n, name, {"Generator": (name, f"{name} relief", f"{name} rebound")}, faults)
+    check_new_name(n, name, Fleet.parts_of(name), faults)
     faults.require(bus in names(n.buses.index), "bus", bus, "a bus of the network")
     capacity = _capacity(p_nom, p_nom_extendable, p_nom_min, p_nom_max, capital_cost, faults)
     load = aligned(profile, n.snapshots, "profile", faults)
@@ -219,11 +219,10 @@ def add_fleet(
     _warn_about_units(n, name, terms, capacity)
     series = coverage(n, profile=load, relief=shed, rebound_power=share, marginal_cost=cost)
     fleet = Fleet(name, terms, series, source, synthetic)
-    dump_fleet(fleet)  # what cannot be written is refused before anything is
     for window in windows(n) if terms.has_budget else ():
         budget_periods(fleet, n.snapshots[window.positions], window.period)
     _write(n, fleet, bus, capacity, load, shed, share, cost)
-    write_most_relief(n, fleet)
+    fleet.refresh(n)
 
 
 def _capacity(
@@ -386,4 +385,4 @@ def _write(
         n.add("Generator", fleet.relief, bus=bus, carrier=RELIEF_CARRIER, p_max_pu=shed, marginal_cost=cost, **own)
     if share is not None:
         n.add("Generator", fleet.rebound, bus=bus, sign=-1, carrier=REBOUND_CARRIER, p_max_pu=share, **own)
-    store_fleet(n, fleet)
+    fleet.store(n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -10,17 +11,23 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.index import columns
-from pypsa_aidc.network.loads.fleet_spec import Fleet
-from pypsa_aidc.network.model.fleet_sizes import Sizes, over
-from pypsa_aidc.network.model.horizon import Window, network_snapshots
+from pypsa_aidc.network.loads.fleet.sizes import Sizes, over
+from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.model.linear import weighted_sum
+from pypsa_aidc.network.pypsa_api import columns, rows
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 SHEDS = "AIDC-sheds"
 """Name of the binary variable that tells whether a fleet with relief along a series sheds in a snapshot."""
 
 ROUNDING = 1e-9
 """Hours by which a budget may be passed: sums of binary fractions."""
+
+
+_LOOSER = 1e-9
+"""Share by which a bound on energy is looser than what it bounds."""
 
 
 def budget_periods(fleet: Fleet, snapshots: pd.Index, period: object = None) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -54,6 +61,25 @@ def budget_periods(fleet: Fleet, snapshots: pd.Index, period: object = None) -> 
     faults.raise_any()
     years = pd.DatetimeIndex(times).year.to_numpy()
     return [(str(year), years == year) for year in np.unique(years)]
+
+
+def most_relief(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = None) -> float:
+    """Energy in MWh, weighted as PyPSA weighs generators, above which no relief within a budget of hours can be.
+
+    Infinite where the size of the fleet is free or its hours are not limited.
+    """
+    static = n.generators.loc[rows(n.generators.index, fleet.name)]
+    if fleet.terms.hours is None or static["p_nom_extendable"].any():
+        return float("inf")
+    chosen = network_snapshots(n, snapshots)
+    share = columns(n.get_switchable_as_dense("Generator", "p_max_pu"), [fleet.relief]).loc[chosen, fleet.relief]
+    weight = n.snapshot_weightings["generators"].loc[chosen].to_numpy(float)
+    deepest = float(share.max() * static["p_nom"].max()) * (1 + _LOOSER)
+    return sum(
+        deepest * fleet.terms.hours * float(np.max((weight[window.positions] / window.slots.hours)[inside]))
+        for window in windows(n, snapshots)
+        for _, inside in budget_periods(fleet, chosen[window.positions], window.period)
+    )
 
 
 def add_series_budget(

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pypsa
 
-from pypsa_aidc.network.model.budgets import budget_periods
-from pypsa_aidc.network.model.relief_windows import relief_windows
-from pypsa_aidc.network.results.fleet_results import Operation, operations
+from pypsa_aidc.network.loads.fleet.budgets import budget_periods
+from pypsa_aidc.network.loads.fleet.operation import Operation, operations
+from pypsa_aidc.network.loads.fleet.windows import relief_windows
+from pypsa_aidc.network.loads.protocol import Check
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 TOLERANCE = 1e-6
 """Share of the size of a fleet by which a power may be off; hours and counts may be off by as much as it is."""
 
-Check = tuple[str, str, float, str, float]
-"""Name of the check, where, violation, unit, tolerance."""
 
-
-def fleet_checks(n: pypsa.Network) -> Iterator[Check]:
-    """Check every fleet of a solved network: load, relief, calls, budgets, pauses and the energy drawn again.
+def checks(n: pypsa.Network, fleet: Fleet) -> Iterator[Check]:
+    """Check a fleet of a solved network: load, relief, calls, budgets, pauses and the energy drawn again.
 
     Raises
     ------
@@ -28,19 +30,19 @@ def fleet_checks(n: pypsa.Network) -> Iterator[Check]:
         Nothing was solved with fleets.
     """
     static = n.generators
-    for each in operations(n):
-        fleet, period = each.fleet, each.window.period
+    for each in operations(n, {fleet.name: fleet}):
+        period = each.window.period
         where = fleet.name if period is None else f"{fleet.name}, period {period}"
         near = TOLERANCE * max(1.0, each.size)
         if static.at[fleet.name, "p_nom_extendable"]:
-            sizes = static.loc[list(fleet.parts), "p_nom_opt"].to_numpy(float)
-            yield "one size", where, float(np.ptp(sizes)), "MW", near
-        yield "load of its profile", where, _most(np.abs(each.load - each.profile * each.size)), "MW", near
+            sizes = static.loc[list(fleet.generators), "p_nom_opt"].to_numpy(float)
+            yield Check("one size", where, float(np.ptp(sizes)), "MW", near)
+        yield Check("load of its profile", where, _most(np.abs(each.load - each.profile * each.size)), "MW", near)
         if fleet.terms.form == "firm":
             continue
-        yield "relief within load", where, _most(each.relief - each.load), "MW", near
-        yield "relief within its share", where, _most(each.relief - each.share * each.size), "MW", near
-        yield "relief of at least 0", where, _most(-each.relief), "MW", near
+        yield Check("relief within load", where, _most(each.relief - each.load), "MW", near)
+        yield Check("relief within its share", where, _most(each.relief - each.share * each.size), "MW", near)
+        yield Check("relief of at least 0", where, _most(-each.relief), "MW", near)
         yield from _spent(each, where)
         if fleet.terms.form == "calls":
             yield from _calls(each, where, near)
@@ -48,7 +50,7 @@ def fleet_checks(n: pypsa.Network) -> Iterator[Check]:
             start, stop, energy = relief_windows(fleet.terms, each.window.slots)
             shed = np.concatenate([[0.0], np.cumsum(each.relief * each.window.slots.hours)])
             over = shed[stop] - shed[start] - energy * each.size
-            yield "relief in every window", where, _most(over), "MWh", near * fleet.terms.durations[-1]
+            yield Check("relief in every window", where, _most(over), "MWh", near * fleet.terms.durations[-1])
 
 
 def _spent(each: Operation, where: str) -> Iterator[Check]:
@@ -62,7 +64,7 @@ def _spent(each: Operation, where: str) -> Iterator[Check]:
     starts = np.array([start for start, _, _ in each.events], dtype=int)
     for label, inside in budget_periods(each.fleet, each.snapshots, each.window.period):
         if terms.hours is not None:
-            yield (
+            yield Check(
                 "hours of calls",
                 f"{where}, {label}",
                 float((hours * shedding)[inside].sum() - terms.hours),
@@ -70,7 +72,9 @@ def _spent(each: Operation, where: str) -> Iterator[Check]:
                 1e-6,
             )
         if terms.events is not None:
-            yield "number of calls", f"{where}, {label}", float(inside[starts].sum() - terms.events), "calls", 1e-6
+            yield Check(
+                "number of calls", f"{where}, {label}", float(inside[starts].sum() - terms.events), "calls", 1e-6
+            )
 
 
 def _calls(each: Operation, where: str, near: float) -> Iterator[Check]:
@@ -79,19 +83,19 @@ def _calls(each: Operation, where: str, near: float) -> Iterator[Check]:
     durations = np.array(terms.durations, dtype=float)
     called = each.call[each.call > 0]
     distance = np.abs(called[:, None] - durations).min(axis=1) if len(called) else np.zeros(0)
-    yield "durations of calls", where, _most(distance), "h", 1e-6
+    yield Check("durations of calls", where, _most(distance), "h", 1e-6)
     kinds = [int(np.abs(durations - each.call[start]).argmin()) for start, _, _ in events]
     over = [depth - terms.depths[kind] * each.size for (_, _, depth), kind in zip(events, kinds, strict=True)]
-    yield "depth of calls", where, _most(over), "MW", near
+    yield Check("depth of calls", where, _most(over), "MW", near)
     allowed, pauses = np.zeros(len(hours)), []
     for (start, stop, depth), kind in zip(events, kinds, strict=True):
         allowed[start:stop] += depth
         pauses.append((ends[start], ends[stop], terms.recovery[kind]))
-    yield "relief in calls", where, _most(each.relief - allowed), "MW", near
+    yield Check("relief in calls", where, _most(each.relief - allowed), "MW", near)
     if terms.block:
-        yield "whole depth of calls", where, _most(allowed - each.relief), "MW", near
+        yield Check("whole depth of calls", where, _most(allowed - each.relief), "MW", near)
     early = [stop + pause - start for (_, stop, pause), (start, _, _) in pairwise(pauses)]
-    yield "pause after calls", where, _most(early), "h", 1e-6
+    yield Check("pause after calls", where, _most(early), "h", 1e-6)
     if terms.rebound:
         yield from _returned(each, where, allowed, near)
 
@@ -105,11 +109,11 @@ def _returned(each: Operation, where: str, allowed: np.ndarray, near: float) -> 
     owed = np.cumsum(terms.rebound * (each.relief * hours + lost) - each.rebound * hours)
     before = [owed[start - 1] for start, _, _ in each.events if start > 0]
     energy = near * max(1.0, float(terms.durations[-1]))
-    yield "energy drawn again at the end", where, abs(float(owed[-1])), "MWh", energy
-    yield "energy drawn again before calls", where, _most(np.abs(before)), "MWh", energy
-    yield "rebound not ahead of calls", where, _most(-owed), "MWh", energy
-    yield "no rebound in calls", where, _most(each.rebound[allowed > 0]), "MW", near
-    yield "rebound within its share", where, _most(each.rebound - each.rebound_share * each.size), "MW", near
+    yield Check("energy drawn again at the end", where, abs(float(owed[-1])), "MWh", energy)
+    yield Check("energy drawn again before calls", where, _most(np.abs(before)), "MWh", energy)
+    yield Check("rebound not ahead of calls", where, _most(-owed), "MWh", energy)
+    yield Check("no rebound in calls", where, _most(each.rebound[allowed > 0]), "MW", near)
+    yield Check("rebound within its share", where, _most(each.rebound - each.rebound_share * each.size), "MW", near)
 
 
 def _most(violations: object) -> float:

@@ -7,18 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import pandas as pd
-
-from pypsa_aidc.errors import Faults, InputError, SpecError
-from pypsa_aidc.network.index import names
-from pypsa_aidc.network.spec.schema import dump, kind_of, parse
+from pypsa_aidc.errors import InputError, SpecError
+from pypsa_aidc.network.spec.coverage import Coverage
+from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
-
-COLUMN = "aidc"
-"""Column of `n.links` (sites) and `n.generators` (jobs, fleets) that holds the JSON; empty for all else."""
-
-FLEET = "fleet"
-"""Last word of the schema of a fleet load."""
 
 _MODE_KEYS = ("pipeline", "tensor", "data", "gpus", "flops_per_s", "it_power_mw", "memory_bytes")
 _RULE_KEYS = {
@@ -58,7 +50,7 @@ class SiteSpec:
     name: str
     gpus: int
     idle_w: float | None = None
-    series: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
+    series: Coverage = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,7 +100,7 @@ def load_site(text: str, where: str) -> SiteSpec:
 
 
 # Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def load_job(text: str, where: str) -> JobSpec:
     """Read a job, or raise `SpecError` naming `where` it stands and every fault."""
     data = parse(text, "training", where)
@@ -137,21 +129,3 @@ def _rules(entry: Mapping[str, Any]) -> Rules:
     # JSON knows one kind of number: 4.0 is a whole one in the schema, and has to be one in Python.
     whole = {name: int(fields[name]) for name in ("segments", "progress", "jump") if isinstance(fields[name], float)}
     return Rules(**{**fields, **whole})
-
-
-def stored(static: pd.DataFrame) -> list[tuple[str, str]]:
-    """Name and JSON of the components that hold one, each once also where there are scenarios."""
-    if COLUMN not in static.columns:
-        return []
-    texts = static[COLUMN].fillna("").astype(str)
-    unique = texts[texts != ""].groupby(names(texts[texts != ""].index), sort=False)
-    faults = Faults("AIDCs of the network")
-    for name, group in unique:
-        faults.require(group.nunique() == 1, str(name), "different specifications", "one for all scenarios")
-    faults.raise_any(SpecError)
-    return [(str(name), str(group.iloc[0])) for name, group in unique]
-
-
-def is_fleet(text: str) -> bool:
-    """Whether a specification is that of a fleet, well-formed or not; all others of a Generator are jobs."""
-    return kind_of(text) == FLEET

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import linopy
 import numpy as np
@@ -12,13 +15,18 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.loads.site import Site
+from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, windows
 from pypsa_aidc.network.model.linear import weighted_sum
 from pypsa_aidc.training import CheckpointGraph, Formulation, checkpoint_graph
 from pypsa_aidc.training.graph.edges import WAIT
 from pypsa_aidc.units import W_PER_MW
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.site.site import Site
+
+logger = logging.getLogger(__name__)
 
 PATH = "AIDC-path"
 """Name of the binary variable with one entry for each edge of each job."""
@@ -47,7 +55,7 @@ class PlacedGraph:
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class Paths(Built):
     """All graphs of a model, their edges one after the other in the variable `PATH`.
 
     Parameters
@@ -60,6 +68,8 @@ class Paths:
 
     placed: tuple[PlacedGraph, ...]
     sites: Mapping[str, Site]
+
+    integers: ClassVar[tuple[str, ...]] = (PATH,)
 
     @property
     def edges(self) -> int:
@@ -74,6 +84,18 @@ class Paths:
     def split(self, flow: Floats) -> list[Floats]:
         """Cut the solution of `PATH` into the parts of each graph."""
         return list(np.split(flow, np.cumsum([len(each.graph) for each in self.placed])[:-1]))
+
+    def record(self, n: pypsa.Network) -> None:
+        """Decode the schedules of all jobs and keep them in the network."""
+        from pypsa_aidc.network.loads.site.schedule import record  # it reads what this has built
+
+        record(n, self)
+
+    def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
+        """Write a first schedule, and fix edges that no better one can use."""
+        from pypsa_aidc.network.solve.first_schedule import prepare  # above the loads
+
+        return prepare(n, self, file, seconds)
 
 
 def build_paths(
@@ -101,6 +123,33 @@ def build_paths(
         ),
         sites,
     )
+
+
+def add_paths(
+    n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index, formulation: Formulation = "time"
+) -> Paths:
+    """Put all jobs of some sites into ``n.model``: paths, power, GPU pools, idle power, costs of mode changes."""
+    m = n.model
+    paths = build_paths(n, sites, snapshots, formulation)
+    p = m["Generator-p"]
+    labels = p.indexes["snapshot"]
+    x = add_path_variables(m, paths)
+    power = training_power(x, paths, labels)
+    m.add_constraints(p.sel(name=power.indexes["name"]) - power == 0, name=IT_POWER)
+    gpus = training_gpus(x, paths, labels)
+    add_gpu_limit(m, gpus)
+    idle = idle_power(gpus, paths)
+    if idle is not None:
+        names, expression = idle
+        renamed = expression.rename(aidc_site="name").assign_coords(name=names)
+        m.add_constraints(p.sel(name=names) - renamed == 0, name="AIDC-idle_power")
+    costs = event_costs(paths)
+    if costs.any():
+        m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
+    logger.info(
+        "AIDC: %d jobs, %d edges of %d before pruning", len(paths.placed), paths.edges, paths.edges_before_pruning
+    )
+    return paths
 
 
 def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:

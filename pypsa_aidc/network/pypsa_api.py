@@ -1,4 +1,4 @@
-"""Models made linear for a while: relaxed, or fixed at their solution; and built and solved without a word."""
+"""The one door to what is private, version-dependent or process-wide about PyPSA and linopy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,69 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import linopy
+import pandas as pd
+import pypsa
 import xarray as xr
+
+
+def names(index: pd.Index) -> pd.Index:
+    """Return the component names of an index, with or without scenarios."""
+    return index.get_level_values("name") if isinstance(index, pd.MultiIndex) else index
+
+
+def rows(index: pd.Index, name: str) -> pd.Index:
+    """Return the labels of one component, one a scenario."""
+    return index[names(index) == name]
+
+
+def columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
+    """Return the columns of some components by name; with scenarios, those of the first that has them."""
+    if not isinstance(frame.columns, pd.MultiIndex):
+        return frame.reindex(columns=wanted)
+    first = frame.columns.get_level_values(0)[0] if len(frame.columns) else None
+    return pd.DataFrame(frame.xs(first, axis=1, level=0)).reindex(columns=wanted)
+
+
+def model_of(n: pypsa.Network) -> linopy.Model | None:
+    """Return the model that a network was last built into, if it is still there."""
+    model: linopy.Model | None = n._model
+    return model
+
+
+def forget_solution(n: pypsa.Network) -> None:
+    """Take the model and the objective out of a network."""
+    n._objective = None
+    if n._model is not None:
+        del n.model
+
+
+def copy_network(n: pypsa.Network) -> pypsa.Network:
+    """Copy a network without its model, which PyPSA refuses to copy once a solver has been attached to it."""
+    model, n._model = n._model, None
+    try:
+        return n.copy()
+    finally:
+        n._model = model
+
+
+@contextmanager
+def quiet_pypsa(name: str = "pypsa", level: int = logging.ERROR) -> Iterator[None]:
+    """Let a logger of PyPSA, and all below it, tell nothing less than errors, or than a level.
+
+    Examples
+    --------
+    >>> with quiet_pypsa("pypsa.network.io"):
+    ...     logging.getLogger("pypsa.network.io").isEnabledFor(logging.WARNING)
+    False
+    """
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
 
 INTEGRAL = 1e-5
 """Distance from a whole number up to which a value counts as one: ten times the solvers' own tolerance."""

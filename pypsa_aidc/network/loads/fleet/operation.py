@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary, WeakSet
+from typing import TYPE_CHECKING
 
 import linopy
 import numpy as np
@@ -13,13 +13,14 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import AIDCError, NotSolvedError
-from pypsa_aidc.network.index import columns
-from pypsa_aidc.network.loads.fleet_spec import Fleet, fleets
-from pypsa_aidc.network.model.calls import CALLS, DEPTHS, PlacedCalls
-from pypsa_aidc.network.model.fleet_model import FleetModel
+from pypsa_aidc.network.loads.fleet.calls import CALLS, DEPTHS, PlacedCalls
+from pypsa_aidc.network.loads.fleet.model import FleetModel
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
-from pypsa_aidc.network.relaxation import INTEGRAL
+from pypsa_aidc.network.pypsa_api import INTEGRAL, columns
 from pypsa_aidc.units import SLOT_TOLERANCE
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 CALL, DEPTH = "aidc_call", "aidc_depth"
 """Dynamic attributes of the fleets: hours of the call that starts in a snapshot (0: none), and its depth in MW."""
@@ -29,9 +30,6 @@ SHEDDING = 1e-6
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_model_of: WeakKeyDictionary[linopy.Model, FleetModel] = WeakKeyDictionary()
-_recorded: WeakSet[linopy.Model] = WeakSet()
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,33 +82,15 @@ class Operation:
         ]
 
 
-def remember_fleets(m: linopy.Model, fleet_model: FleetModel) -> None:
-    """Keep what was put into a model for fleets for as long as the model lives, to decode its solution."""
-    _model_of[m] = fleet_model
-
-
-def has_fleet_solution(n: pypsa.Network) -> bool:
-    """Whether the network's present model has fleets and values for them."""
-    m = n._model
-    return m is not None and m in _model_of and "solution" in m.variables["Generator-p"].data
-
-
-def record_fleets(n: pypsa.Network) -> None:
+def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
     """Decode the calls of the network's model and keep them in the network, as dynamic attributes of the fleets.
 
     Raises
     ------
-    NotSolvedError
-        There is no model with fleets, or it has no solution.
     AIDCError
         A call is chosen in part: the solver ignored integrality.
     """
-    if not has_fleet_solution(n):
-        raise NotSolvedError(
-            "no solution with fleets: solve with n.aidc.optimize() or "
-            "n.optimize(extra_functionality=aidc.extra_functionality)"
-        )
-    m, fleet_model = n.model, _model_of[n.model]
+    m = n.model
     chosen = network_snapshots(n, m.parameters["snapshots"].to_index())
     values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(fleet_model.fleets)) for attribute in (CALL, DEPTH)}
     for frame in values.values():
@@ -128,7 +108,6 @@ def record_fleets(n: pypsa.Network) -> None:
         values[DEPTH].loc[labels, fleet.name] = depth[real]
     for attribute, frame in values.items():
         n.c.generators.dynamic[attribute] = frame
-    _recorded.add(m)
 
 
 def _taken(m: linopy.Model, fleet_model: FleetModel) -> Iterator[tuple[PlacedCalls, Ints, Floats]]:
@@ -151,16 +130,14 @@ def _size(n: pypsa.Network, fleet: Fleet) -> float:
     return float(row["p_nom_opt"] if row["p_nom_extendable"] else row["p_nom"])
 
 
-def solved_snapshots(n: pypsa.Network) -> pd.Index:
-    """Snapshots for which it is kept what fleets did; those of a model just solved are recorded first.
+def solved_snapshots(n: pypsa.Network, fleets: Mapping[str, Fleet]) -> pd.Index:
+    """Snapshots for which it is kept what some fleets did.
 
     Raises
     ------
     NotSolvedError
         Nothing was solved with fleets.
     """
-    if has_fleet_solution(n) and n.model not in _recorded:
-        record_fleets(n)
     dynamic = n.c.generators.dynamic
     if CALL not in dynamic or dynamic[CALL].empty:
         raise NotSolvedError(
@@ -168,25 +145,25 @@ def solved_snapshots(n: pypsa.Network) -> pd.Index:
             "n.optimize(extra_functionality=aidc.extra_functionality). A plain n.optimize() does not know the terms "
             "of fleets, and its relief is none that they can give."
         )
-    solved: pd.Index = n.snapshots[columns(dynamic[CALL], list(fleets(n))).notna().all(axis=1)]
+    solved: pd.Index = n.snapshots[columns(dynamic[CALL], list(fleets)).notna().all(axis=1)]
     return solved
 
 
-def operations(n: pypsa.Network) -> list[Operation]:
-    """Read what each fleet did in each window, from series and sizes in the network.
+def operations(n: pypsa.Network, fleets: Mapping[str, Fleet]) -> list[Operation]:
+    """Read what each of some fleets did in each window, from series and sizes in the network.
 
     Raises
     ------
     NotSolvedError
         Nothing was solved with fleets.
     """
-    chosen, found = solved_snapshots(n), fleets(n)
+    chosen = solved_snapshots(n, fleets)
     dynamic = n.c.generators.dynamic
     least, most = (n.get_switchable_as_dense("Generator", attribute) for attribute in ("p_min_pu", "p_max_pu"))
-    table = []
-    for fleet in found.values():
+    table, horizon = [], windows(n, chosen)
+    for fleet in fleets.values():
         size = _size(n, fleet)
-        for window in windows(n, chosen):
+        for window in horizon:
             labels = chosen[window.positions]
             parts = [(least, fleet.name), (most, fleet.relief), (most, fleet.rebound)]
             parts += [(dynamic["p"], part) for part in (fleet.name, fleet.relief, fleet.rebound)]
@@ -230,3 +207,16 @@ def call_table(found: list[Operation]) -> pd.DataFrame:
         "synthetic": [each.fleet.name for each in found if each.fleet.synthetic],
     }
     return frame
+
+
+def size_table(n: pypsa.Network, fleets: Mapping[str, Fleet]) -> pd.DataFrame:
+    """List size, calls and energy, one row a fleet; see `Results.fleet_sizes`."""
+    found = operations(n, fleets)
+    table, sizes = call_table(found), {each.fleet.name: each.size for each in found}
+    grouped = table.groupby("fleet")
+    frame = pd.DataFrame({"bus": n.generators["bus"].reindex(list(sizes)), "p_nom": pd.Series(sizes)})
+    frame["calls"] = grouped.size().reindex(frame.index, fill_value=0)
+    for name in ("duration", "energy", "rebound"):
+        frame["hours" if name == "duration" else name] = grouped[name].sum().reindex(frame.index, fill_value=0.0)
+    frame.attrs = table.attrs | {"units": {"p_nom": "MW", "hours": "h", "energy": "MWh", "rebound": "MWh"}}
+    return frame.rename_axis("fleet")

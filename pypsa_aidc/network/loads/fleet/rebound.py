@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.index import columns
-from pypsa_aidc.network.loads.fleet_spec import Fleet
-from pypsa_aidc.network.model.calls import Calls
-from pypsa_aidc.network.model.fleet_sizes import Sizes, over
+from pypsa_aidc.network.loads.fleet.calls import Calls
+from pypsa_aidc.network.loads.fleet.sizes import Sizes, over
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import previous
+from pypsa_aidc.network.pypsa_api import columns
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 DEBT = "AIDC-debt"
 """Name of the variable with the energy in MWh that a fleet has still to draw again, E of (6)."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.loads.fleet_spec import Fleet
-from pypsa_aidc.network.model.budgets import add_series_budget
-from pypsa_aidc.network.model.calls import Calls, PlacedCalls, place_calls
+from pypsa_aidc.network.loads.fleet.budgets import SHEDS, add_series_budget
+from pypsa_aidc.network.loads.fleet.calls import CALLS, Calls, PlacedCalls, place_calls
+from pypsa_aidc.network.loads.fleet.rebound import add_rebound
+from pypsa_aidc.network.loads.fleet.windows import add_relief_windows
+from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.model.horizon import windows
-from pypsa_aidc.network.model.rebound import add_rebound
-from pypsa_aidc.network.model.relief_windows import add_relief_windows
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 
 @dataclass(frozen=True, eq=False)
-class FleetModel:
+class FleetModel(Built):
     """What has been put into a model for fleets.
 
     Parameters
@@ -30,6 +34,14 @@ class FleetModel:
 
     fleets: Mapping[str, Fleet]
     placed: tuple[PlacedCalls, ...]
+
+    integers: ClassVar[tuple[str, ...]] = (CALLS, SHEDS)
+
+    def record(self, n: pypsa.Network) -> None:
+        """Decode the calls of all fleets and keep them in the network."""
+        from pypsa_aidc.network.loads.fleet.operation import record  # it reads what this has built
+
+        record(n, self)
 
 
 def add_fleet_constraints(
@@ -78,7 +90,7 @@ def add_fleet_constraints(
 def _tie_sizes(n: pypsa.Network, fleets: Mapping[str, Fleet]) -> None:
     """Give relief and rebound of a fleet of free size its size."""
     extendable = n.generators["p_nom_extendable"]
-    pairs = [(part, fleet.name) for fleet in fleets.values() if extendable[fleet.name] for part in fleet.parts[1:]]
+    pairs = [(part, fleet.name) for fleet in fleets.values() if extendable[fleet.name] for part in fleet.generators[1:]]
     if pairs:
         p_nom = n.model["Generator-p_nom"]
         parts, owners = (list(names) for names in zip(*pairs, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import linopy
 import numpy as np
@@ -12,13 +13,15 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.loads.fleet_spec import Fleet
-from pypsa_aidc.network.model.budgets import ROUNDING, budget_periods
-from pypsa_aidc.network.model.call_graph import CallGraph, call_graph
-from pypsa_aidc.network.model.fleet_sizes import Sizes, over
+from pypsa_aidc.network.loads.fleet.budgets import ROUNDING, budget_periods
+from pypsa_aidc.network.loads.fleet.call_graph import CallGraph, call_graph
+from pypsa_aidc.network.loads.fleet.sizes import Sizes, over
 from pypsa_aidc.network.model.flow import add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import weighted_sum
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 CALLS = "AIDC-calls"
 """Name of the binary variable with one entry for each edge of the call graph of each fleet, u of (2)."""

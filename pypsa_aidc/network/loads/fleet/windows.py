@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pypsa
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.loads.fleet_spec import Fleet
-from pypsa_aidc.network.loads.fleet_terms import FleetTerms, binding_windows
-from pypsa_aidc.network.model.fleet_sizes import Sizes
+from pypsa_aidc.network.loads.fleet.sizes import Sizes
+from pypsa_aidc.network.loads.fleet.terms import FleetTerms, binding_windows
 from pypsa_aidc.network.model.horizon import Window
 from pypsa_aidc.network.model.linear import weighted_sum
 from pypsa_aidc.training import Slots
 from pypsa_aidc.units import SLOT_TOLERANCE
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

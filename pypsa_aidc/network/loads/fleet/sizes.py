@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import linopy
 import numpy as np
@@ -11,8 +12,10 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.loads.fleet_spec import Fleet
 from pypsa_aidc.network.model.linear import weighted_sum
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,12 +11,14 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
-from pypsa_aidc.network.checks.proportion import peak_it_power, unit_doubt
-from pypsa_aidc.network.index import names, rows
-from pypsa_aidc.network.loads.derived import derive, write_derived
-from pypsa_aidc.network.loads.site import Site, sites, store_site
+from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
+from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
+from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.loads.site.spec import SiteSpec
+from pypsa_aidc.network.pypsa_api import names, rows
+from pypsa_aidc.network.spec.coverage import coverage
 from pypsa_aidc.network.spec.series import Values, aligned
-from pypsa_aidc.network.spec.spec import SiteSpec, is_fleet, stored
 from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
 from pypsa_aidc.units import W_PER_MW
 
@@ -28,8 +29,6 @@ _HIGHEST_PUE = 4.0
 
 _RESERVED = ("IT", "import", "base", "idle", "meter", "total")
 """Parts of a site that are no jobs."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
 
 
 def add(
@@ -110,9 +109,7 @@ def add(
     ['dc1 A']
     """
     faults = Faults(f"n.aidc.add {name!r}")
-    new = Site(SiteSpec(name, 1), {})
-    parts = {"Bus": [new.bus], "Link": [new.link], "Load": [new.base], "Generator": [new.idle]}
-    check_new_name(n, name, parts, faults)
+    check_new_name(n, name, Site.parts_of(name), faults)
     known_bus = isinstance(bus, str) and bus in names(n.buses.index)
     faults.require(known_bus, "bus", bus, "a bus of the network")
     faults.number("gpus", gpus, at_least=1, integer=True)
@@ -221,37 +218,8 @@ def update(
         n.links.loc[labels, "p_nom_min"] = p_nom * n.links.loc[labels, "p_nom_extendable"].astype(float)
     if new.spec.idle_w:
         n.generators.loc[rows(n.generators.index, new.idle), "p_nom"] = pool * new.spec.idle_w / W_PER_MW
-    store_site(n, new)
+    new.store(n)
     write_derived(n, least_and_peak)
-
-
-def check_new_name(n: pypsa.Network, name: str, parts: Mapping[str, Sequence[str]], faults: Faults) -> None:
-    """Note a fault for a name that files cannot hold, or that stands for components which exist.
-
-    Parameters
-    ----------
-    n
-        Network.
-    name
-        Name of a site or fleet to be.
-    parts
-        Names of its components by type.
-    faults
-        Receives the faults.
-    """
-    allowed = isinstance(name, str) and _NAME.fullmatch(name) is not None
-    faults.require(allowed, "name", name, "letters, digits, space and _ . + -", "File formats forbid the rest.")
-    if not allowed:
-        return
-    remedy = "n.aidc.remove it first."
-    for component, wanted in parts.items():
-        for part in wanted:
-            taken = part in names(n.c[component].static.index)
-            faults.require(not taken, "name", name, f"a new name: {component} {part!r} exists", remedy)
-    # Only names are looked at: reading every specification for each site that is added would take quadratic time.
-    loads = [generator for generator, text in stored(n.generators) if is_fleet(text)]
-    taken = name in loads or Site(SiteSpec(name, 1), {}).link in names(n.links.index)
-    faults.require(not taken, "name", name, "a name that no AIDC has", remedy)
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
@@ -276,7 +244,7 @@ def _loads(
         generator = f"{site} {job.name}"
         taken = generator in names(n.generators.index) and generator not in own
         faults.require(not taken, "job", job.name, f"another name: Generator {generator!r} exists")
-        allowed = _NAME.fullmatch(job.name) is not None and job.name not in _RESERVED
+        allowed = is_name(job.name) and job.name not in _RESERVED
         faults.require(allowed, "job", job.name, f"letters, digits, space and _ . + -; not {', '.join(_RESERVED)}")
         faults.require(job.name not in [load.name for load in loads], "job", job.name, "each name once")
         if isinstance(job, Job):
@@ -312,12 +280,6 @@ def _assign(n: pypsa.Network, component: str, name: str, attribute: str, value: 
     dynamic[attribute] = kept
 
 
-def coverage(n: pypsa.Network, **values: float | pd.Series | None) -> dict[str, tuple[str, str, int]]:
-    """First snapshot, last snapshot and number of snapshots of each value that is a series."""
-    ends = (str(n.snapshots[0]), str(n.snapshots[-1]), len(n.snapshots))
-    return {name: ends for name, value in values.items() if isinstance(value, pd.Series)}
-
-
 def _warn_about_units(
     site: Site, base: float | pd.Series, overhead: float | pd.Series, peak: float, p_nom: float | None
 ) -> None:
@@ -350,4 +312,4 @@ def _write(
     if site.spec.idle_w:
         idle = site.spec.gpus * site.spec.idle_w / W_PER_MW
         n.add("Generator", site.idle, bus=site.bus, sign=-1, carrier=BASE_CARRIER, p_nom=idle)
-    store_site(n, site)
+    site.store(n)

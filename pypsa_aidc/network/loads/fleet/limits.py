@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.checks.fleet_audit import TOLERANCE
-from pypsa_aidc.network.model.budgets import budget_periods
-from pypsa_aidc.network.model.relief_windows import relief_windows
-from pypsa_aidc.network.results.fleet_results import SHEDDING, Operation, operations
+from pypsa_aidc.network.loads.fleet.audit import TOLERANCE
+from pypsa_aidc.network.loads.fleet.budgets import budget_periods
+from pypsa_aidc.network.loads.fleet.operation import SHEDDING, Operation, operations
+from pypsa_aidc.network.loads.fleet.windows import relief_windows
 from pypsa_aidc.units import SLOT_TOLERANCE
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 Row = tuple[str, float, float, str, int]
 """Name of the limit, what is used of it, what is allowed, unit, how often it is reached."""
@@ -21,11 +25,11 @@ Row = tuple[str, float, float, str, int]
 _COLUMNS = ("limit", "used", "allowed", "unit", "reached")
 
 
-def fleet_limits(n: pypsa.Network) -> pd.DataFrame:
-    """List the limits of all fleets of a solved network; see `Results.fleet_limits`."""
+def limit_table(n: pypsa.Network, fleets: Mapping[str, Fleet]) -> pd.DataFrame:
+    """List the limits of some fleets of a solved network; see `Results.fleet_limits`."""
     table: list[dict[str, object]] = []
     sized: set[str] = set()
-    for each in operations(n):
+    for each in operations(n, fleets):
         name, period = each.fleet.name, each.window.period
         rows = [] if name in sized else list(_size(n.generators.loc[name], each))
         sized.add(name)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import AIDCError
-from pypsa_aidc.network.loads.fleet_spec import Fleet, fleets, store_fleet
-from pypsa_aidc.network.loads.fleet_terms import FleetTerms
-from pypsa_aidc.network.loads.site import copy_network
-from pypsa_aidc.network.model.hook import compose, hook
+from pypsa_aidc.network.loads.fleet.terms import FleetTerms
+from pypsa_aidc.network.loads.protocol import Reason
+from pypsa_aidc.network.pypsa_api import copy_network
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
 
 _SEARCH_SECONDS = 10.0
 """Time for each question; what is not found by then is not told."""
@@ -21,41 +24,35 @@ _ENOUGH = 1e-6
 """Share of its size to which a fleet has to fit."""
 
 
-def explain_fleets(n: pypsa.Network, snapshots: pd.Index | None = None) -> str:
-    """Say which fleets of given size are too large for the network on their terms.
+def reason(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = None) -> Reason | None:
+    """Say whether a fleet of given size is too large for the network on its terms.
 
-    Each fleet in turn gets a free size, the largest that is feasible is found, and found again without its budgets and
-    pauses, and with all of its load sheddable.
+    It gets a free size, the largest that is feasible is found, and found again without its budgets and pauses, and
+    with all of its load sheddable.
 
     Parameters
     ----------
     n
         Network in which no dispatch was found.
+    fleet
+        One of its fleets.
     snapshots
         Part of ``n.snapshots`` that was optimised.
-
-    Returns
-    -------
-    str
-        One sentence a fleet that does not fit; empty if no fleet alone makes the network infeasible.
     """
-    reasons = []
-    for fleet in fleets(n).values():
-        if n.generators.at[fleet.name, "p_nom_extendable"]:
-            continue
-        given, terms = float(n.generators.at[fleet.name, "p_nom"]), fleet.terms
-        largest = _largest(n, fleet, terms, snapshots)
-        if largest is None or largest >= given * (1 - _ENOUGH):
-            continue
-        words = f"fleet {fleet.name!r}: {given:g} MW do not fit ({terms}); at most {largest:.6g} MW do on these terms"
-        more = [(label, _largest(n, fleet, other, snapshots)) for label, other in _looser(terms)]
-        told = [
-            f"{size:.6g} MW{' or more' if size >= given * (1 - _ENOUGH) else ''} {label}"
-            for label, size in more
-            if size is not None and size > largest * (1 + _ENOUGH)
-        ]
-        reasons.append("; ".join([words, *told]) + ".")
-    return "\n".join(reasons)
+    if n.generators.at[fleet.name, "p_nom_extendable"]:
+        return None
+    given, terms = float(n.generators.at[fleet.name, "p_nom"]), fleet.terms
+    largest = _largest(n, fleet, terms, snapshots)
+    if largest is None or largest >= given * (1 - _ENOUGH):
+        return None
+    words = f"fleet {fleet.name!r}: {given:g} MW do not fit ({terms}); at most {largest:.6g} MW do on these terms"
+    more = [(label, _largest(n, fleet, other, snapshots)) for label, other in _looser(terms)]
+    told = [
+        f"{size:.6g} MW{' or more' if size >= given * (1 - _ENOUGH) else ''} {label}"
+        for label, size in more
+        if size is not None and size > largest * (1 + _ENOUGH)
+    ]
+    return Reason("; ".join([words, *told]) + ".")
 
 
 def _looser(terms: FleetTerms) -> list[tuple[str, FleetTerms]]:
@@ -72,13 +69,16 @@ def _looser(terms: FleetTerms) -> list[tuple[str, FleetTerms]]:
 
 def _largest(n: pypsa.Network, fleet: Fleet, terms: FleetTerms, snapshots: pd.Index | None) -> float | None:
     """Largest size in MW, up to the given one, at which the network is feasible; `None` if not even 0 is."""
+    from pypsa_aidc.network.model.hook import compose, hook  # above the loads: it builds every kind
+
     copy = copy_network(n)
-    store_fleet(copy, replace(fleet, terms=terms))
-    kept = list(replace(fleet, terms=terms).parts)
+    other = replace(fleet, terms=terms)
+    other.store(copy)
+    kept = other.generators
     for part in kept:
         copy.generators.loc[part, ["p_nom_extendable", "p_nom_max"]] = [True, n.generators.at[part, "p_nom"]]
     copy.generators["e_sum_max"] = np.inf
-    dropped = [part for part in fleet.parts if part not in kept]
+    dropped = [part for part in fleet.generators if part not in kept]
     if dropped:
         copy.remove("Generator", dropped)
 
