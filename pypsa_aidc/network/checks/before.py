@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import networkx as nx
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.loads.registry import loads
+from pypsa_aidc.errors import Faults, StaleError
+from pypsa_aidc.network.checks.loops import check_loops
+from pypsa_aidc.network.loads.registry import check_active, loads
 from pypsa_aidc.network.model.horizon import network_snapshots
 from pypsa_aidc.network.pypsa_api import names
 
 _SHOWN = 3
-_BUSES = ("bus", "bus0", "bus1")
+_BUSES = re.compile(r"bus\d*")
 _NUMBERS = (
     "marginal_cost",
     "marginal_cost_quadratic",
@@ -56,7 +59,10 @@ def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """
     chosen = network_snapshots(n, snapshots)
     faults = Faults("network")
+    check_active(n, faults)
+    faults.raise_any(StaleError)
     demand = n.get_switchable_as_dense("Load", "p_set").loc[chosen]
+    demand = demand[demand.columns[n.loads["active"].reindex(demand.columns).astype(bool)]]
     for load in demand.columns[demand.isna().any()]:
         hours = demand.index[demand[load].isna()]
         faults.add(
@@ -66,7 +72,8 @@ def check_network(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
             "PyPSA would solve with zero demand there.",
         )
     for component, attribute in _NOMINAL.items():
-        values = n.c[component].static[attribute]
+        static = n.c[component].static
+        values = static[attribute][static["active"].astype(bool)]
         for name in values.index[(values < 0) | values.isna()][:_SHOWN]:
             faults.number(f"{component} {name!r}, {attribute}", float(values[name]), at_least=0)
     _check_numbers(n, chosen, faults)
@@ -82,6 +89,9 @@ def _check_numbers(n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> Non
         # Columns of the user's own, as costs of carriers in PyPSA's examples, mean nothing to PyPSA.
         for attribute in (name for name in _NUMBERS if name in component.static and name in component.defaults.index):
             static, series = component.static[attribute], component.dynamic.get(attribute, pd.DataFrame())
+            if "active" in component.static:
+                used = component.static.index[component.static["active"].astype(bool)]
+                static, series = static[used], series[series.columns.intersection(used)]
             missing = static.index[static.isna()].difference(series.columns, sort=False)
             for name in missing[:_SHOWN]:
                 faults.number(f"{component.name} {name!r}, {attribute}", float("nan"))
@@ -95,10 +105,10 @@ def _check_numbers(n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> Non
 def _check_buses(n: pypsa.Network, faults: Faults) -> None:
     known = set(names(n.buses.index))
     for component in n.components:
-        for end in (end for end in _BUSES if end in component.static):
-            buses = component.static[end]
-            if component.name == "GlobalConstraint":
-                buses = buses[buses != ""]  # of the whole network
+        for end in (end for end in component.static if _BUSES.fullmatch(str(end))):
+            buses = component.static[end].fillna("")
+            if component.name == "GlobalConstraint" or end not in ("bus", "bus0", "bus1"):
+                buses = buses[buses != ""]  # of the whole network, or a port that is not there
             for name in buses.index[~buses.isin(known)][:_SHOWN]:
                 faults.add(f"{component.name} {name!r}, {end}", buses[name], "a bus of the network")
 
@@ -119,16 +129,18 @@ def _check_reactance(n: pypsa.Network, faults: Faults) -> None:
                 "an impedance above 0",
                 "Merge its two buses, or give the impedance of a short piece of line.",
             )
+    if not len(faults):
+        check_loops(n, faults)
 
 
 def _check_supply(n: pypsa.Network, demand: pd.DataFrame, faults: Faults) -> None:
     """Name loads in islands without any supply, which a solver would only call infeasible."""
-    graph = n.graph(branch_components=list(n.branch_components))
+    graph = n.graph(branch_components=list(n.branch_components), include_inactive=False)
     found = loads(n).values()
     relief = [part for load in found for part in load.stands_for_load]
     fed: set[str] = set()
     for component in ("Generator", "StorageUnit", "Store"):
-        static = n.c[component].static
+        static = n.c[component].static[n.c[component].static["active"].astype(bool)]
         supplying = static[static["sign"] > 0] if "sign" in static else static
         if component == "Generator":
             supplying = supplying[~names(supplying.index).isin(relief)]

@@ -14,11 +14,12 @@ import pypsa
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError, StaleError
 from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import reasons_alone
+from pypsa_aidc.network.checks.quadratic import QUADRATIC, quadratic_costs, whole_numbers
 from pypsa_aidc.network.checks.supply import static_by_name, supply_at
 from pypsa_aidc.network.files.freeze import is_frozen
 from pypsa_aidc.network.loads.protocol import SOLVE, Finding, Severity
 from pypsa_aidc.network.loads.registry import check_loads, loads, refresh, solved
-from pypsa_aidc.network.model.horizon import windows
+from pypsa_aidc.network.model.horizon import doubts, windows
 from pypsa_aidc.network.pypsa_api import columns, copy_network, names
 from pypsa_aidc.network.solve.result import gap_words, stored_result
 from pypsa_aidc.plain import counted
@@ -111,11 +112,16 @@ def check(n: pypsa.Network) -> Findings:
     found += [*_series(n), *_ratings(n)]
     broken = _faults(lambda: loads(n), "error")
     found += broken
+    if not broken:
+        found += _quadratic(n)
     if broken or not loads(n):
         return Findings((*found, *_faults(lambda: windows(n), "warning")))
     horizon = _faults(lambda: windows(n), "error")
     found += horizon
     if not horizon:
+        doubt = doubts(n)
+        remedy = "Set n.snapshot_weightings['stores'] to the hours of each snapshot, or give the missing ones."
+        found += [Finding("warning", "snapshots", doubt, remedy)] if doubt else []
         found += _stale(n)
         if not any(finding.severity == "error" for finding in found):
             found += _unworkable(n)
@@ -135,6 +141,16 @@ def _faults(call: Callable[[], object], severity: Severity) -> list[Finding]:
             for fault in error.faults
         ]
     return []
+
+
+def _quadratic(n: pypsa.Network) -> Iterator[Finding]:
+    """Quadratic costs beside decisions in whole numbers, which HiGHS, PyPSA's own solver, cannot do."""
+    quadratic = quadratic_costs(n)
+    deciding = whole_numbers(n) if quadratic else []
+    if deciding:
+        for name in quadratic[:_SHOWN]:
+            told = f"quadratic, with {len(quadratic)} in all, beside whole numbers of {deciding[0]}"
+            yield Finding("error", f"{name}, marginal_cost_quadratic", told, QUADRATIC)
 
 
 def _told(given: object) -> str:
@@ -236,7 +252,7 @@ def _demand(n: pypsa.Network) -> Iterator[Finding]:
     """Demand against supply, island by island."""
     loads = static_by_name(n, "Load")
     demand = columns(n.get_switchable_as_dense("Load", "p_set"), list(loads.index)).T.groupby(loads["bus"]).sum().T
-    islands = [set(island) for island in nx.connected_components(nx.Graph(n.graph()))]
+    islands = [set(island) for island in nx.connected_components(nx.Graph(n.graph(include_inactive=False)))]
     if len(islands) > 1:
         sizes = sorted((len(island) for island in islands), reverse=True)
         listed = ", ".join(map(str, sizes[:_ISLANDS_SHOWN])) + (", ..." if len(sizes) > _ISLANDS_SHOWN else "")

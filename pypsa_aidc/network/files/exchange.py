@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import pypsa
+import xarray as xr
 
 from pypsa_aidc.errors import AIDCError, Faults, InputError
 from pypsa_aidc.network.files.freeze import freeze, refuse_exclusive, thaw
@@ -111,7 +112,7 @@ def is_network(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in _FORMATS
 
 
-def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
+def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Network:
     """Read a network and check the AIDCs in it.
 
     ``pypsa.Network(path)`` reads the same; this says what is wrong with a file, once, instead of at first use.
@@ -119,8 +120,9 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     Parameters
     ----------
     path
-        netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them. Specifications are data only, from any of
-        them; HDF5 itself may hold pickled objects, so read one only from somebody you trust.
+        netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them, or the `xarray.Dataset` of a netCDF file
+        (``n.export_to_netcdf()``). Specifications are data only, from any of them; HDF5 itself may hold pickled
+        objects, so read one only from somebody you trust.
     check_sites
         Whether to look for buses and read the specifications; without, `check` tells what is wrong with them.
 
@@ -137,28 +139,26 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     SpecError
         A specification cannot be read: damaged, of a newer version, or of a component that is missing.
     """
-    source = Path(path)
-    faults = Faults(f"aidc.load {str(path)!r}")
-    known = is_network(source)
-    faults.require(source.exists(), "path", str(path), "an existing file or CSV folder")
-    faults.require(known, "path", str(path), f"a CSV folder, or a file ending in {', '.join(_FORMATS)}")
+    given = "an xarray.Dataset" if isinstance(path, xr.Dataset) else str(path)
+    faults = Faults(f"aidc.load {given!r}")
+    faults.kind("path", path, (str, Path, xr.Dataset), "a path, or an xarray.Dataset")
     faults.raise_any()
-    # PyPSA takes a folder of anything for a network without components.
-    listed = not source.is_dir() or (source / "network.csv").is_file() or (source / "snapshots.csv").is_file()
-    faults.require(listed, "path", str(path), "a folder with network.csv or snapshots.csv in it")
-    faults.raise_any()
+    kind = "dataset" if isinstance(path, xr.Dataset) else _kind(Path(path), faults)
     try:
         with quiet_pypsa(level=logging.CRITICAL):
-            n = pypsa.Network(source)
+            n = pypsa.Network()
+            if isinstance(path, xr.Dataset):
+                n.import_from_netcdf(path)
+            else:
+                n = pypsa.Network(Path(path))
     except Exception as error:
-        kind = "CSV folder" if source.is_dir() else f"{_FORMATS[source.suffix.lower()]} file"
-        faults.add("path", str(path), f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
+        faults.add("path", given, f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
         raise InputError(faults.subject, tuple(faults)) from error
     if check_sites:
         faults.require(
             len(n.buses) > 0,
             "path",
-            str(path),
+            given,
             "a PyPSA network: there is no bus in it",
             "Data of another kind, such as weather, are no network.",
         )
@@ -168,3 +168,16 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
         except InputError as error:
             raise type(error)(faults.subject, error.faults) from error
     return n
+
+
+def _kind(source: Path, faults: Faults) -> str:
+    """Kind of file, in words; refused where there is none of a kind that can be read."""
+    faults.require(source.exists(), "path", str(source), "an existing file or CSV folder")
+    known = f"a CSV folder, or a file ending in {', '.join(_FORMATS)}"
+    faults.require(is_network(source), "path", str(source), known)
+    faults.raise_any()
+    # PyPSA takes a folder of anything for a network without components.
+    listed = not source.is_dir() or (source / "network.csv").is_file() or (source / "snapshots.csv").is_file()
+    faults.require(listed, "path", str(source), "a folder with network.csv or snapshots.csv in it")
+    faults.raise_any()
+    return "CSV folder" if source.is_dir() else f"{_FORMATS[source.suffix.lower()]} file"

@@ -19,9 +19,10 @@ that is not the power `p` of a Generator, and is never infeasible by itself. Wri
 when                    members
 ======================  =============================================================================================
 read and written        `word`, `component`, `words`, `read`, `holder`, `parts`, `known`, `remove`, `rows`
-before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`
+before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`, `decides_whole_numbers`
 in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
-after a solve           `decisions`, `solved`, `check_results`, `audit`, `power`, `accounts`, `summary`, `costless`
+after a solve           `decisions`, `solved`, `check_results`, `audit`, `power`, `accounts`, `summary`, `costless`,
+                        `own_cost`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
 words                   `reason_alone`, `reason`
 what if                 `changes`
@@ -39,6 +40,7 @@ What the members are given and have to keep to:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -151,8 +153,15 @@ class Built:
             The solution is none: the solver ignored integrality.
         """
 
-    def write_start(self, n: pypsa.Network, file: Path) -> None:
-        """Write a solution of the whole model for HiGHS to start from, if there is a quick way to one."""
+    def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
+        """Write a solution of the whole model for HiGHS to start from, if there is one to be found in some seconds.
+
+        Returns
+        -------
+        float
+            Seconds that the relaxation of the model took, infinite if it was not solved.
+        """
+        return math.inf
 
 
 class Load(ABC):
@@ -251,6 +260,11 @@ class Load(ABC):
         """Generators with positive sign whose power is none that is supplied, but some that is not drawn."""
         return ()
 
+    @property
+    def decides_whole_numbers(self) -> bool:
+        """Whether its decisions are whole numbers, so that the model with it is no LP."""
+        return False
+
     # In the model
 
     @classmethod
@@ -332,6 +346,10 @@ class Load(ABC):
     def summary(self, n: pypsa.Network, power: pd.DataFrame) -> dict[str, float]:
         """Further entries of its row in `n.aidc.summary()`; `power` is that of `n.aidc.power()`."""
         return {}
+
+    def own_cost(self, n: pypsa.Network) -> float:
+        """Cost in USD of its decisions in the objective that is none of a component, such as for changes of modes."""
+        return 0.0
 
     @property
     def costless(self) -> Sequence[str]:

@@ -14,7 +14,7 @@ from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.loads.protocol import Load
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.model.horizon import network_snapshots
-from pypsa_aidc.network.pypsa_api import names
+from pypsa_aidc.network.pypsa_api import names, rows
 from pypsa_aidc.network.spec.column import COLUMN, stored
 from pypsa_aidc.network.spec.schema import word_of
 
@@ -150,9 +150,21 @@ def check_loads(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """
     chosen = network_snapshots(n, snapshots)
     faults = Faults("AIDCs of the network")
+    check_active(n, faults)
     for load in loads(n).values():
         load.check(n, chosen, faults)
     faults.raise_any(StaleError)
+
+
+def check_active(n: pypsa.Network, faults: Faults) -> None:
+    """Note parts of loads that are switched off: a load is there with all of its parts, or not at all."""
+    remedy = "Take a job away with n.aidc.update, or the whole with n.aidc.remove."
+    for load in loads(n).values():
+        for component, parts in load.parts.items():
+            static = n.c[component].static
+            for part in parts if "active" in static else ():
+                active = bool(static.loc[rows(static.index, part), "active"].all())
+                faults.require(active, f"{component} {part!r}, active", False, "True", remedy)
 
 
 def refresh(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:

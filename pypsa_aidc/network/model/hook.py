@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 import pypsa
 
+from pypsa_aidc.errors import SeriesWarning
 from pypsa_aidc.network.loads.decisions import remember
 from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.loads.registry import by_kind, check_loads
+from pypsa_aidc.network.model.horizon import doubts
 from pypsa_aidc.network.model.storage import add_exclusive_storage
 from pypsa_aidc.network.pypsa_api import suppress_index_warnings
 from pypsa_aidc.training import Formulation
@@ -84,6 +87,9 @@ def hook(
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
         found = by_kind(n)
+        doubt = doubts(n, snapshots) if found else ""
+        if doubt:
+            warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=2)
         part = whole_horizon and len(snapshots) < len(n.snapshots)
         for kind, own in found:
             kind.refuse_unsupported(n, own, part=part)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from itertools import islice
+from numbers import Real
 from typing import Any
 
+import numpy as np
 from jsonschema import Draft202012Validator, ValidationError
 
 from pypsa_aidc.errors import Faults, SpecError
@@ -126,7 +130,17 @@ def word_of(text: str, where: str) -> str:
 
 def dump(kind: str, content: Mapping[str, Any]) -> str:
     """Write an object as one line of JSON with its kind and version, `schema` first."""
-    return json.dumps({"schema": _PREFIX + kind, "version": version(kind), **content}, allow_nan=False)
+    whole = {"schema": _PREFIX + kind, "version": version(kind), **content}
+    return json.dumps(whole, allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """Numbers of any kind, such as those of numpy that users get from their tables, as JSON knows them."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{value!r} cannot be written")
 
 
 def parse(text: str, kind: str, where: str) -> Content:
@@ -161,14 +175,15 @@ def parse(text: str, kind: str, where: str) -> Content:
     faults.raise_any(SpecError)
     data = _migrated(data, kind, faults)
     try:
-        errors = sorted(_validator(kind).iter_errors(data), key=lambda error: [str(part) for part in error.path])
+        # No more than are told: a file from somewhere may hold a fault in each of its millions of characters.
+        errors = list(islice(_validator(kind).iter_errors(data), _SHOWN + 1))
     except RecursionError as error:
         faults.add("specification", text[:60], "JSON of a few levels")
         raise SpecError(where, tuple(faults)) from error
-    for found in errors[:_SHOWN]:
+    for found in sorted(errors[:_SHOWN], key=lambda error: [str(part) for part in error.path]):
         _add(faults, found)
     if len(errors) > _SHOWN:
-        faults.add("specification", f"{len(errors) - _SHOWN} more faults", "an object of this schema")
+        faults.add("specification", "more faults", "an object of this schema")
     faults.raise_any(SpecError)
     return {key: value for key, value in data.items() if key not in ("schema", "version")}
 
@@ -245,8 +260,7 @@ def _refuse_constant(name: str) -> float:
 def _each_key_once(pairs: list[tuple[str, Any]]) -> Content:
     result = dict(pairs)
     if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
+        repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the key {repeated[:60]!r} stands twice in one object")
     return result
 
@@ -255,13 +269,14 @@ def _add(faults: Faults, error: ValidationError) -> None:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
     given: Any = error.instance
     if error.validator == "required":
-        missing: Any = error.validator_value
-        for key in missing:
-            if key not in given:
-                faults.add(f"{place}.{key}".lstrip("."), "nothing", "a value", _REMEDY)
+        # There is one such error for each missing key, and none says which.
+        missing: Any = [key for key in error.validator_value if key not in given]  # type: ignore[union-attr]
+        told = {fault.where for fault in faults}
+        for where in [f"{place}.{key}".lstrip(".") for key in missing]:
+            faults.require(where in told, where, "nothing", "a value", _REMEDY)
     elif error.validator == "additionalProperties" and error.validator_value is False:
         schema: Any = error.schema
-        for key in sorted(given.keys() - schema["properties"].keys()):
+        for key in sorted(given.keys() - schema["properties"].keys())[:_SHOWN]:
             faults.add(f"{place}.{_short(key)}".lstrip("."), _short(given[key]), "no such key")
     else:
         faults.add(place or "specification", _short(given), _expected(error))

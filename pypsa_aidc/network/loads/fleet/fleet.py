@@ -18,6 +18,7 @@ from pypsa_aidc.network.loads.fleet.model import FleetModel, add_fleet_constrain
 from pypsa_aidc.network.loads.fleet.operation import CALL, DEPTH
 from pypsa_aidc.network.loads.fleet.terms import FIRM, FleetTerms
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Load, Reason, free
+from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.network.spec.coverage import Coverage
@@ -132,6 +133,10 @@ class Fleet(Load):
         return [self.name] if fixed else []
 
     @property
+    def decides_whole_numbers(self) -> bool:
+        return self.terms.form == "calls" or self.terms.has_budget
+
+    @property
     def stands_for_load(self) -> Sequence[str]:
         return [self.relief]
 
@@ -143,6 +148,13 @@ class Fleet(Load):
                 f"fleets ({', '.join(tied)}) over a part of the snapshots: in a rolling horizon every window would "
                 "start each budget of calls anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...)."
+            )
+        budgeted = [name for name, fleet in loads.items() if fleet.terms.has_budget]
+        if budgeted and len(windows(n, n.model.parameters["snapshots"].to_index())) > max(1, len(n.investment_periods)):
+            raise UnsupportedError(
+                f"fleets with budgets ({', '.join(budgeted)}) over dates that jump: of how many days each stretch is "
+                "representative is not known, and so not how often its calls count. Give the fleet no hours= and "
+                "events=."
             )
         if n.has_scenarios:
             raise UnsupportedError(

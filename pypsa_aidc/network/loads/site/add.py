@@ -131,7 +131,7 @@ def add(
         name, int(gpus), chips.idle_w if draw_idle and chips else None, coverage(n, base_load=base, pue=overhead)
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
-    peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(site))
+    peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
     _warn_about_units(site, base, overhead, peak, p_nom)
     connection = {
         "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),

@@ -12,9 +12,10 @@ import pypsa
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network.checks.supply import BRANCHES, static_by_name, supply_at
 from pypsa_aidc.network.loads.protocol import Finding
-from pypsa_aidc.network.loads.site.derived import least_energy
+from pypsa_aidc.network.loads.site.derived import least_energy, peak_power
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.coverage import check_coverage
+from pypsa_aidc.training import TrainingLoad
 from pypsa_aidc.units import W_PER_MW
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
         )
     for generator, load in site.loads.items():
         stored = n.generators.loc[rows(n.generators.index, generator)]
-        remedy = "Take the job away with n.aidc.update, or the site with n.aidc.remove."
-        faults.require(bool(stored["active"].all()), f"Generator {generator!r}, active", False, "True", remedy)
         least = least_energy(load, n, snapshots)
         given = float(stored["e_sum_min"].max())
         faults.require(
@@ -75,10 +74,14 @@ def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
         )
 
 
-def peak_it_power(site: Site) -> float:
-    """Most IT power in MW that jobs and idle GPUs of a site can draw, without its base load."""
-    jobs = sum(max(mode.it_power for mode in load.modes) + load.rules.restart_energy for load in site.loads.values())
+def peak_it_power(n: pypsa.Network, site: Site) -> float:
+    """Most IT power in MW that jobs and idle GPUs of a site can draw, without its base load; baselines included."""
+    jobs = sum(max(peak_power(load, n), _baseline(load)) for load in site.loads.values())
     return jobs + site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW
+
+
+def _baseline(load: TrainingLoad) -> float:
+    return 0.0 if load.baseline is None else load.baseline.it_power
 
 
 def unit_doubt(site: Site, base: float, peak: float, p_nom: float | None) -> str:
@@ -114,7 +117,7 @@ def sizes(n: pypsa.Network, site: Site) -> Iterator[Finding]:
 def _proportions(n: pypsa.Network, site: Site) -> Iterator[Finding]:
     """Base load, GPUs and connection of a site against each other."""
     base, overhead, link = _series(n, site)
-    peak = float((overhead * (base + peak_it_power(site))).max())
+    peak = float((overhead * (base + peak_it_power(n, site))).max())
     fixed = not link["p_nom_extendable"]
     p_nom = float(link["p_nom"]) if fixed else None
     doubt = unit_doubt(site, float(base.max()), peak, p_nom)
@@ -152,7 +155,7 @@ def _bus(n: pypsa.Network, site: Site) -> Iterator[Finding]:
     if extendable or not np.isfinite(capacity):
         return
     least = float((overhead * base).max())
-    peak = min(float((overhead * (base + peak_it_power(site))).max()), float(link["p_nom"]))
+    peak = min(float((overhead * (base + peak_it_power(n, site))).max()), float(link["p_nom"]))
     what = f"branches and supply at bus {bus!r} can deliver {capacity:g} MW, the site draws "
     if least > capacity * (1 + 1e-9):
         what += f"{least:g} MW without any job"

@@ -85,18 +85,17 @@ class Paths(Built):
         """Cut the solution of `PATH` into the parts of each graph."""
         return list(np.split(flow, np.cumsum([len(each.graph) for each in self.placed])[:-1]))
 
-
     def record(self, n: pypsa.Network) -> None:
         """Decode the schedules of all jobs and keep them in the network."""
         from pypsa_aidc.network.loads.site.schedule import record  # it reads what this has built
 
         record(n, self)
 
-    def write_start(self, n: pypsa.Network, file: Path) -> None:
+    def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
         """Write a first schedule, and fix edges that no better one can use."""
         from pypsa_aidc.network.solve.first_schedule import prepare  # above the loads
 
-        prepare(n, self, file)
+        return prepare(n, self, file, seconds)
 
 
 def build_paths(

@@ -11,10 +11,10 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, NotSolvedError
-from pypsa_aidc.network.pypsa_api import columns, rows
 from pypsa_aidc.network.loads.protocol import SOLVE
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.loads.site.paths import PATH, Paths
+from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.pypsa_api import columns, rows
 from pypsa_aidc.training import Slots, Step, TrainingLoad
 
 if TYPE_CHECKING:

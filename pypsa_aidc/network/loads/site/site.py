@@ -69,7 +69,9 @@ class Site(Load):
     @classmethod
     def read(cls, n: pypsa.Network) -> dict[str, Self]:
         specs = [load_site(text, f"site of Link {link!r}") for link, text in specified(n.links, "site")]
-        jobs = {name: load_job(text, f"job of Generator {name!r}") for name, text in specified(n.generators, "training")}
+        jobs = {
+            name: load_job(text, f"job of Generator {name!r}") for name, text in specified(n.generators, "training")
+        }
         found = {
             spec.name: cls(spec, {name: job.load for name, job in jobs.items() if job.site == spec.name})
             for spec in specs
@@ -151,6 +153,10 @@ class Site(Load):
     def sizes(self, n: pypsa.Network) -> Iterator[Finding]:
         return checks.sizes(n, self)
 
+    @property
+    def decides_whole_numbers(self) -> bool:
+        return True
+
     @classmethod
     def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: bool) -> None:
         if part:
@@ -172,9 +178,7 @@ class Site(Load):
             )
 
     @classmethod
-    def build(
-        cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, formulation: Formulation
-    ) -> Paths:
+    def build(cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, formulation: Formulation) -> Paths:
         return add_paths(n, loads, snapshots, formulation)
 
     @classmethod
