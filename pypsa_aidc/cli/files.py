@@ -53,7 +53,7 @@ def add(
     chosen.add_to(n, config)
     # A solution without the new sites is none of this network.
     networks.clear_results(n)
-    jobs = networks.list_sites(n)
+    jobs = networks.list_loads(n)
     new = jobs.index.get_level_values("site").isin([site.name for site in chosen.sites])
     frame = jobs[new].reset_index().drop(columns="description")
     about = {"network": network, "jobs": records(frame)}
