@@ -21,6 +21,7 @@ from .results.indicators import indicators
 from .solve.optimize import optimize
 from .solve.prices import price
 from .solve.result import Result, clear_results
+from .solve.rolling import RollingResult, optimize_with_rolling_horizon
 from .solve.scenarios import SCENARIOS, describe, scenario_network, uses_storage
 from .whatif import compare, values
 
@@ -35,6 +36,7 @@ __all__ = [
     "Load",
     "Result",
     "Results",
+    "RollingResult",
     "Site",
     "add",
     "add_fleet",
@@ -59,6 +61,7 @@ __all__ = [
     "load",
     "operating_costs",
     "optimize",
+    "optimize_with_rolling_horizon",
     "price",
     "record",
     "refresh",
