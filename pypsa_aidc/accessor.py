@@ -65,4 +65,4 @@ class AIDC(Results):
 
 def register() -> None:
     """Make `n.aidc` available on every `pypsa.Network`; a property, so that copies never see another network's."""
-    pypsa.Network.aidc = property(AIDC)
+    setattr(pypsa.Network, "aidc", property(AIDC))  # noqa: B010 - PyPSA does not declare it

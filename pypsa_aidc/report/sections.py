@@ -45,7 +45,8 @@ def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
     elif "objective" in status:
         found.append(Fact("objective", shown(status["objective"]), "USD"))
     meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
-    energy = float(meter @ n.snapshot_weightings["stores"].loc[meter.index])
+    hours = n.snapshot_weightings["stores"].loc[meter.index]
+    energy = float(meter.to_numpy(float) @ hours.to_numpy(float))
     found += [
         Fact("energy at the meters", shown(energy), "MWh"),
         Fact("peak of all meters", shown(float(meter.max())), "MW"),
