@@ -1,7 +1,7 @@
 """The one door to what is private, version-dependent or process-wide about PyPSA, linopy and HiGHS.
 
 Elsewhere only their public interfaces are used, as their documentation has them. Nothing here changes what other
-threads of the process see, but for `index_warnings_ignored`, which says why.
+threads of the process see, but for warnings ignored for a moment, where it says why.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def copy_network(n: pypsa.Network) -> pypsa.Network:
 def solve_network(
     n: pypsa.Network,
     snapshots: pd.Index | None,
-    extra_functionality: Callable[[pypsa.Network, pd.Index], None],
+    extra_functionality: Callable[[pypsa.Network, pd.Index], Any] | None = None,
     branch_outages: pd.MultiIndex | None = None,
     **options: Any,
 ) -> tuple[str, str]:
@@ -190,6 +190,16 @@ def _index_warnings_ignored() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".*uses dimension 'snapshot', a `pd\.MultiIndex`")
         yield
+
+
+def network_of_case(tables: dict[str, Any]) -> pypsa.Network:
+    """Make a network of the tables of a case, in the layout of PYPOWER, without a word."""
+    n = pypsa.Network()
+    # PyPSA warns of a function of its own that it calls itself; of the process, as above.
+    with quiet_pypsa("pypsa.network"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        n.import_from_pypower_ppc(tables)
+    return n
 
 
 # Models made linear for a while

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
-import pypsa
 
 from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report.document import Picture, Section, Table, shown
+
+if TYPE_CHECKING:
+    import pypsa
 
 MOST_FLEETS = 6
 """Fleets that get figures of their own; with more, only tables are shown."""

@@ -13,7 +13,7 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, UnsupportedError
-from pypsa_aidc.network.pypsa_api import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import network_of_case
 
 Floats = NDArray[np.float64]
 
@@ -92,10 +92,7 @@ def from_matpower(path: str | Path, *, quadratic: Literal["exact", "piecewise"] 
     unlimited = _UNLIMITED * float(most.sum() + np.abs(bus[:, 2]).sum() + 1.0)
     branch[branch[:, _RATE_A] == 0, _RATE_A] = unlimited
     tables = {"version": "2", "baseMVA": case["baseMVA"], "bus": bus, "gen": generator, "branch": branch}
-    raw = pypsa.Network()
-    with quiet_pypsa("pypsa.network"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        raw.import_from_pypower_ppc(tables)
+    raw = network_of_case(tables)
     n = _cleaned(raw, source.stem, generator, costs if quadratic == "exact" else [])
     _limit_angles(n, raw)
     _add_dc_lines(n, case.get("dcline", np.zeros((0, 17))))

@@ -191,7 +191,7 @@ def solve_window(
         raise NotSolvedError(f"{span}: the solver stopped with {condition!r} and without a feasible dispatch.")
     record(n)
     has_integers = bool(discrete(n.model))
-    bound = _bound(n) if has_integers else float(value)
+    bound = bound_of(n.model) if has_integers else float(value)
     if has_integers and (not prices or _priced(n, solver) == "none"):
         n.buses_t.marginal_price.loc[snapshots] = np.nan
     return condition, float(value), bound, solve.loads
