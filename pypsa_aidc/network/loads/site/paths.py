@@ -43,6 +43,7 @@ GPUS = "AIDC-gpus"
 """Name of the constraint on the GPU pool of each site (Eq. 30a of [1])."""
 
 Floats = NDArray[np.float64]
+Expression = linopy.LinearExpression | xr.DataArray
 Ints = NDArray[np.int64]
 
 
@@ -180,7 +181,9 @@ def add_paths(
     paths = build_paths(n, sites, snapshots, formulation, ahead)
     p = m["Generator-p"]
     labels = p.indexes["snapshot"]
-    power, gpus, costs = _decided_draw(paths, labels), _decided_gpus(paths, labels), np.zeros(0)
+    power: Expression = _decided_draw(paths, labels)
+    gpus: Expression = _decided_gpus(paths, labels)
+    costs = np.zeros(0)
     if paths.placed:
         x, costs = add_path_variables(m, paths), event_costs(paths)
         power, gpus = training_power(x, paths, labels) + power, training_gpus(x, paths, labels) + gpus
@@ -362,7 +365,7 @@ def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:
     m.add_constraints(gpus <= 1, name=GPUS)
 
 
-def idle_power(gpus: linopy.LinearExpression, paths: Paths) -> tuple[list[str], linopy.LinearExpression] | None:
+def idle_power(gpus: Expression, paths: Paths) -> tuple[list[str], Expression] | None:
     """Power in MW of GPUs without a job, for the sites that draw it apart: generators and expression."""
     drawing = [site for site in paths.sites.values() if site.spec.idle_w]
     if not drawing:
