@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +78,10 @@ def test_public_names_are_there_and_none_hides_a_module(name: str) -> None:
         assert public in dir(package)
         assert public not in modules or getattr(found, "__name__", "") == f"{name}.{public}", public
         assert found.__doc__ or (not inspect.isroutine(found) and not inspect.isclass(found)), public
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_lists_of_names_are_read_in_any_locale(name: str) -> None:
+    """They are opened on import, with the encoding of the user's machine."""
+    package = importlib.import_module(name)
+    assert Path(str(package.__file__)).with_suffix(".pyi").read_bytes().isascii()

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import typer
-from wrapt import when_imported
 
 import pypsa_aidc
 from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, surface
@@ -77,7 +76,6 @@ def main() -> None:
     # PyPSA and its dependencies announce their own changes; that is nothing a user of this command can act on.
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
-    when_imported("pypsa")(_choose_coming_defaults)
     try:
         # Without arguments Typer shows the help by itself.
         code = app(standalone_mode=len(sys.argv) < 2)
@@ -98,11 +96,6 @@ def main() -> None:
     if code == EXIT_STOPPED:
         _fail("stopped", EXIT_STOPPED)
     sys.exit(code)
-
-
-def _choose_coming_defaults(pypsa: Any) -> None:
-    """Choose PyPSA's coming defaults instead of its warnings."""
-    pypsa.options.params.optimize.include_objective_constant = False
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -10,7 +10,7 @@ import typer
 
 from pypsa_aidc import network as networks
 from pypsa_aidc.cli.bundled import bundled_network, published
-from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.reply import Reply, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption, SettingsOption
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 
@@ -87,7 +87,7 @@ def dispatch(
             if isinstance(prepared, tables.Run):
                 runs.append(prepared)
                 continue
-            with waiting(f"{name}: {networks.describe(name)}"), reply.solving():
+            with waiting(f"{name}: {networks.describe(name)}"), silenced_stdout(reply.verbose):
                 runs.append(_run(reply, prepared, name, storages, gap, time_limit))
         paper = published(BUNDLED, "scenario").rename(columns={"peak": "peak_kw"}) if network is None else None
         reply.tables["scenarios"] = frame = tables.frame_of(runs, columns, paper)

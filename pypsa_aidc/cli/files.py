@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pypsa_aidc import network as networks
-from pypsa_aidc.cli.reply import Reply, records
+from pypsa_aidc.cli.reply import Reply, records, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption, SettingsOption, whole_file
 
 EXIT_WARNINGS, EXIT_ERRORS = 1, 2
@@ -21,7 +21,7 @@ def check(
 ) -> None:
     """List what is wrong or odd with a network. Exit codes: 0 nothing or notes, 1 warnings, 2 errors."""
     n = networks.load(network, check_sites=False)
-    with reply.solving():
+    with silenced_stdout(reply.verbose):
         findings = n.aidc.check()
     frame = findings.to_frame()
     if len(findings):
@@ -53,7 +53,7 @@ def add(
     chosen.add_to(n, config)
     # A solution without the new sites is none of this network.
     networks.clear_results(n)
-    jobs = networks.list_sites(n)
+    jobs = networks.list_loads(n)
     new = jobs.index.get_level_values("site").isin([site.name for site in chosen.sites])
     frame = jobs[new].reset_index().drop(columns="description")
     about = {"network": network, "jobs": records(frame)}

@@ -11,7 +11,7 @@ import typer
 from pypsa_aidc import fleet as fleets
 from pypsa_aidc import network as networks
 from pypsa_aidc.cli.contract import RELIABILITY, PortfolioOption, contract_of
-from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.reply import Reply, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption
 from pypsa_aidc.errors import Faults, InputError, near
 from pypsa_aidc.plain import counted
@@ -93,7 +93,7 @@ def headroom(
         reply.rehearsed({"network": network}, what, out)
         return
     with reply.into(out):
-        with reply.solving():
+        with silenced_stdout(reply.verbose):
             result = opened.aidc.headroom(
                 bus or None,
                 redispatch=redispatch,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import shutil
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
+
+from wrapt import when_imported
 
 from pypsa_aidc.errors import Faults
 
@@ -194,21 +197,33 @@ class Reply:
                 told(f"warning: {message}", "yellow")
 
         with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
             warnings.showwarning = tell
             yield
 
-    @contextmanager
-    def solving(self) -> Iterator[None]:
-        """Keep stdout free of what solvers print: HiGHS announces itself before anyone can tell it not to."""
-        sys.stdout.flush()
-        kept = os.dup(1)
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(2 if self.verbose else nowhere.fileno(), 1)
-            try:
-                yield
-            finally:
-                os.dup2(kept, 1)
-                os.close(kept)
+
+def quiet_libraries(verbose: bool = False) -> None:
+    """Keep libraries from talking between our lines, and choose PyPSA's coming defaults instead of its warnings."""
+    for name in ("pypsa", "linopy", "pypsa_aidc"):
+        logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)
+
+    @when_imported("pypsa")
+    def _(pypsa: Any) -> None:
+        pypsa.options.params.optimize.include_objective_constant = False
+
+
+@contextmanager
+def silenced_stdout(verbose: bool = False) -> Iterator[None]:
+    """Keep stdout free of what solvers print: HiGHS announces itself before anyone can tell it not to."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(2 if verbose else nowhere.fileno(), 1)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def told(text: str, style: str) -> None:

@@ -11,7 +11,7 @@ import typer
 from pypsa_aidc import fleet as fleets
 from pypsa_aidc.cli.contract import DURATION, LEAST_HOURS, RELIABILITY, PortfolioOption, contract_of
 from pypsa_aidc.cli.dispatch import open_network
-from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.reply import Reply, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption
 
 
@@ -78,7 +78,7 @@ def report(
                 "mip_rel_gap": 1e-6 if gap is None else gap,
                 "time_limit": 60.0 if time_limit is None else time_limit,
             }
-            with reply.solving():
+            with silenced_stdout(reply.verbose):
                 worth = n.aidc.values(exclusive=storages, **stop, **reply.solver)
         sources = {f"file {path.name}": _digest(path) for path in given}
         attached = Attachments(shown, terms, table, worth, sources, peak=peak, backtest=tested)

@@ -205,7 +205,7 @@ def _word(kind: Any) -> str:
 
 
 def schema(kind: type) -> dict[str, Any]:
-    """Describe the files that `build` reads, for editors: the same dataclasses as JSON schema (draft 2020-12).
+    """Describe the files that `build` reads, for editors: as JSON schema, of the draft that they all know.
 
     Examples
     --------
@@ -213,11 +213,15 @@ def schema(kind: type) -> dict[str, Any]:
     >>> @dataclass
     ... class Pool:
     ...     gpus: int
-    >>> schema(Pool)["$defs"]["Pool"]["properties"]
+    >>> schema(Pool)["definitions"]["Pool"]["properties"]
     {'gpus': {'type': 'integer'}}
     """
     shared: dict[str, Any] = {}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_schema(kind, shared), "$defs": shared}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "allOf": [_schema(kind, shared)],
+        "definitions": shared,
+    }
 
 
 def _schema(kind: Any, shared: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +240,7 @@ def _schema(kind: Any, shared: dict[str, Any]) -> dict[str, Any]:
         if kind.__name__ not in shared:
             shared[kind.__name__] = {}
             shared[kind.__name__] |= _object(kind, shared)
-        return {"$ref": f"#/$defs/{kind.__name__}"}
+        return {"$ref": f"#/definitions/{kind.__name__}"}
     # Names such as 007 and true are text for us, and something else for whoever checks a file against the schema.
     types_of = {str: ["string", "number", "boolean"], float: "number", int: "integer", bool: "boolean"}
     return {"type": types_of.get(kind, "null")}

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.reply import Reply, quiet_libraries
 from pypsa_aidc.errors import AIDCError, Faults
 
 DryRunOption = Annotated[
@@ -62,8 +62,7 @@ def offered(verb: Callable[..., None]) -> Callable[..., None]:
 
         reply = Reply(verb.__name__, as_json, quiet, verbose)
         logging.basicConfig(format="%(name)s: %(message)s")
-        for library in ("pypsa", "linopy", "pypsa_aidc"):
-            logging.getLogger(library).setLevel(logging.INFO if verbose else logging.ERROR)
+        quiet_libraries(verbose)
         # Between lines of a log those of progress would be lost.
         silent = as_json or quiet or verbose
         with reply.warned(), nullcontext() if silent else show_progress():
@@ -80,7 +79,7 @@ def offered(verb: Callable[..., None]) -> Callable[..., None]:
         for key, hint in _COMMON.items()
         if key not in own
     ]
-    run.__signature__ = inspect.Signature([*own.values(), *added])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([*own.values(), *added])
     run.__annotations__ = {**_COMMON, **hints}
     return run
 
@@ -112,7 +111,7 @@ def whole_file(ctx: typer.Context) -> type:
     """Return the dataclass of a whole file: the sites, and a section for each verb."""
     from pypsa_aidc.cli.config import Config
 
-    commands = ctx.find_root().command.commands  # type: ignore[attr-defined]
+    commands = ctx.find_root().command.commands
     verbs = {name: command for name, command in commands.items() if isinstance(command, Verb)}
     sections = [(name, _section(name, verb, ctx) | None, field(default=None)) for name, verb in verbs.items()]
     return make_dataclass("Configuration", sections, bases=(Config,), frozen=True)
@@ -125,7 +124,7 @@ def _options(ctx: typer.Context, verb: str, path: Path, settings: Sequence[str],
     from pypsa_aidc.cli.typed import build
     from pypsa_aidc.network import load
 
-    command = ctx.find_root().command.commands[verb]  # type: ignore[attr-defined]
+    command = ctx.find_root().command.commands[verb]
     n = None
     # A verb that takes the sites of the file into a network: what does not go together is told with all the rest.
     if network is not None and "config" in inspect.signature(inspect.unwrap(command.callback)).parameters:

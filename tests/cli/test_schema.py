@@ -36,7 +36,7 @@ def test_documentation_has_the_schema_of_the_code(schema: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("text", [EXAMPLE, WHOLE, EXAMPLE + WHOLE])
 def test_what_the_reader_takes_is_valid(schema: dict[str, Any], text: str) -> None:
-    validator = jsonschema.Draft202012Validator(schema)
+    validator = jsonschema.Draft7Validator(schema)
     validator.check_schema(schema)
     assert [error.message for error in validator.iter_errors(document(text))] == []
 
@@ -57,11 +57,11 @@ def test_what_the_reader_takes_is_valid(schema: dict[str, Any], text: str) -> No
 def test_what_the_reader_refuses_is_not(schema: dict[str, Any], spoil: Callable[[Any], None]) -> None:
     wrong = copy.deepcopy(document(EXAMPLE + WHOLE))
     spoil(wrong)
-    assert not jsonschema.Draft202012Validator(schema).is_valid(wrong)
+    assert not jsonschema.Draft7Validator(schema).is_valid(wrong)
 
 
 def test_an_editor_can_tell_what_a_key_means(schema: dict[str, Any]) -> None:
-    keys = schema["$defs"]
+    keys = schema["definitions"]
     assert keys["SiteConfig"]["properties"]["gpus"]["description"] == "N_GPU, GPUs shared by all jobs of the site."
     assert "share of the whole run" in keys["JobConfig"]["properties"]["tranche_ratio"]["description"]
     assert keys["HeadroomOptions"]["properties"]["rows"]["minimum"] == 0

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.model.paths import PATH, Paths
+from pypsa_aidc.network.loads.site.paths import PATH, Paths
 from pypsa_aidc.network.solve.first_schedule import prepare
 from tests.network.test_brute_force import Instance, instances, network
 from tests.network.tiny import QUIET, grid, job, site
@@ -20,7 +20,7 @@ from tests.network.tiny import QUIET, grid, job, site
 def prepared(n: pypsa.Network, file: Path) -> Paths:
     n.optimize.create_model()
     built: list[Paths] = []
-    aidc.network.hook(on_built=built.append)(n, n.snapshots)
+    aidc.network.hook(on_built=built.extend)(n, n.snapshots)
     prepare(n, built[0], file)
     return built[0]
 

@@ -100,6 +100,9 @@ class Layout:
         _known(faults, "kind", [self.kind], get_args(Kind))
         faults.require(bool(self.pods), "pods", self.pods, "the name of the table in the folder")
         faults.raise_any()
+        for name in ("pod_columns", "server_columns", "summary_columns", "units", "constants", "words"):
+            faults.kind(name, getattr(self, name), Mapping, "names of the schema with what stands for them")
+        faults.raise_any()
         jobs = self.kind == "jobs"
         columns = {column.name: column for column in (JOBS if jobs else POD_HOURS)}
         in_rows = {"hour"}  # It may be in the names of folders.

@@ -211,12 +211,14 @@ class Statistics:
         listed = trace.layout.kind == "jobs"
         faults.require(keep is None or not listed, "keep", keep, "None: a job list is read in one go")
         faults.require(not (retired and listed), "retired", list(retired), "none: in a job list, no job is no power")
+        gaps = faults.listed("gaps", gaps, "pairs of hours (start, end), as a list")
         for number, gap in enumerate(gaps):
-            for moment in gap:
+            ends, before = faults.listed(f"gaps[{number}]", gap, "hours (start, end)"), len(faults)
+            for moment in ends:
                 faults.number(f"gaps[{number}]", moment)
-            faults.require(
-                len(gap) == 2 and gap[0] < gap[-1], f"gaps[{number}]", gap, "hours (start, end) in this order"
-            )
+            if len(faults) == before:
+                ordered = len(ends) == 2 and ends[0] < ends[1]
+                faults.require(ordered, f"gaps[{number}]", gap, "hours (start, end) in this order")
         faults.raise_any()
         if listed:
             found = jobs.aggregated_jobs(trace)

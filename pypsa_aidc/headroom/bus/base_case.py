@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -12,8 +14,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedError
 from pypsa_aidc.network import check_network
 from pypsa_aidc.network.carriers import backstops
-from pypsa_aidc.network.loads.site import copy_network
-from pypsa_aidc.network.quiet import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import copy_network, quiet_pypsa
 from pypsa_aidc.plain import counted
 
 Floats = NDArray[np.float64]
@@ -224,7 +225,7 @@ def _copy(n: pypsa.Network, snapshots: pd.Index) -> pypsa.Network:
     copy = copy_network(n)
     with quiet_pypsa():
         if not copy.snapshots.equals(snapshots):
-            copy.set_snapshots(snapshots)
+            copy.set_snapshots(cast("Sequence[Any]", snapshots))
     return copy
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import pypsa
+
+from pypsa_aidc.network.pypsa_api import listen_to_search
 
 
 class Gap:
     """Present relative gap of a network's solve, in words.
-
-    linopy lets HiGHS ask, many times a second, whether Ctrl-C was pressed. This reads the gap off the same question:
-    the search, and so the result, stays the same.
 
     Parameters
     ----------
@@ -23,31 +20,14 @@ class Gap:
 
     def __init__(self, n: pypsa.Network) -> None:
         self._n = n
-        self._listening: Any = None
+        self._listening = False
         self._words = ""
 
     def __call__(self) -> str:
         """Words such as ``"gap 0.31 %"``; empty before HiGHS searches, for an LP and for other solvers."""
-        if self._listening is None:
-            model = self._n._model
-            solver: Any = None if model is None or model.solver is None else model.solver.solver_model
-            if hasattr(solver, "cbMipInterrupt"):
-                self._listening = solver
-                solver.cbMipInterrupt.subscribe(self._note)
+        if not self._listening:
+            self._listening = listen_to_search(self._n, self._note)
         return self._words
 
-    def _note(self, event: Any) -> None:
-        gap = event.data_out.mip_gap
+    def _note(self, gap: float) -> None:
         self._words = f"gap {100 * gap:.2g} %" if math.isfinite(gap) else "no solution yet"
-
-
-def time_limit(options: Mapping[str, Any]) -> float | None:
-    """Seconds that HiGHS may take at most by the options of a solve; `None` without such a limit.
-
-    Examples
-    --------
-    >>> time_limit({"time_limit": 60}), time_limit({"solver_options": {"time_limit": 5.0}}), time_limit({})
-    (60.0, 5.0, None)
-    """
-    limit = {**(options.get("solver_options") or {}), **options}.get("time_limit")
-    return None if limit is None or not math.isfinite(limit) else float(limit)
