@@ -138,3 +138,58 @@ def test_gaps_of_the_command_line(tmp_path):
     assert data["coverage"] == {"hours": 504, "valid": 492, "longest_hole": 11}
     with pytest.raises(InputError, match="--gap"):
         run(*words, "--gap", "100")
+
+
+def sacct(folder):
+    """Sixteen weeks of a small cluster: of 64 preemptible GPUs, 16 run through the day."""
+    rows = []
+    for day in pd.date_range("2026-01-05", periods=112, freq="D"):
+        rows.append(f"{day:%j}1|{day:%Y-%m-%dT00:00:00}|{day:%Y-%m-%dT16:00:00}|preempt|cpu=8,gres/gpu:a100=48")
+        whole = f"{day:%Y-%m-%dT00:00:00}|{day + pd.Timedelta(days=1):%Y-%m-%dT00:00:00}"
+        rows.append(f"{day:%j}3|{whole}|preempt|gres/gpu:a100=16")
+        rows.append(f"{day:%j}2|{whole}|normal|gres/gpu:a100=640")
+    folder.mkdir()
+    (folder / "sacct.txt").write_text("\n".join(["JobID|Start|End|QOS|AllocTRES", *rows]))
+    return str(folder / "sacct.txt")
+
+
+def test_from_a_slurm_dump_to_terms(tmp_path):
+    dump, out = sacct(tmp_path / "slurm"), ["--out", str(tmp_path / "out")]
+    with pytest.raises(InputError, match="stamps with a zone.*--zone"):
+        run("fleet", dump, *out)
+    told = run("fleet", dump, "--zone", "UTC", "--inspect", *out)
+    assert "priority 'preempt' means low" in told
+    assert fleet.Layout.read(tmp_path / "out" / "trace.yaml").zone == "UTC"
+    run("fleet", dump, "--layout", str(tmp_path / "out" / "trace.yaml"), "--draws", "2", "--no-figures", *out)
+    envelope = str(tmp_path / "out" / "envelope.nc")
+    run("surface", envelope, "--derating", "measured", "--no-figures", *out)
+    terms = json.loads((tmp_path / "out" / "terms.json").read_text())
+    assert terms["basis"]["derating"] == 1.0
+    # Above rest, 16 GPUs of 96 W are always there; 64 are in calls that begin in the evening of Tokyo.
+    assert terms["conditional MW"] == pytest.approx(16 * 96 / 1e6)
+    run("surface", envelope, "--when", "weekday-evenings", "--zone", "Asia/Tokyo", "--no-figures", *out)
+    terms = json.loads((tmp_path / "out" / "terms.json").read_text())
+    assert terms["conditional MW"] == pytest.approx(64 * 96 / 1e6)
+    with pytest.raises(InputError, match="--when"):
+        run("surface", envelope, "--when", "sundays", *out)
+
+
+def test_from_meters_to_terms(tmp_path):
+    at = pd.date_range("2026-01-05", periods=12 * 168 * 2, freq="30min")
+    pd.DataFrame({"time": at, "rack": "r1", "power": np.where(np.arange(at.size) % 2, 90.0, 110.0)}).to_csv(
+        tmp_path / "racks.csv", index=False
+    )
+    declared = ["--zone", "UTC", "--constant", "layer=eligible", "--unit", "power=kW", "--pue", "1.3"]
+    with pytest.raises(InputError, match="--unit power=kW"):
+        run("fleet", str(tmp_path / "racks.csv"), *declared[:4], "--out", str(tmp_path / "out"))
+    run("fleet", str(tmp_path / "racks.csv"), *declared, "--no-figures", "--out", str(tmp_path / "out"))
+    envelope = fleet.Envelope.read(tmp_path / "out" / "envelope.nc")
+    assert (envelope.pue, envelope.data.attrs["cadence"]) == (1.3, "1800 s")
+    words = ["--duration", "4", "--reliability", "1", "--no-figures", "--out", str(tmp_path / "out"), "--json"]
+    found = [
+        json.loads(run("surface", str(tmp_path / "out" / "envelope.nc"), *words, *more))["tables"]["surface_sup"][0][
+            "1.0"
+        ]
+        for more in ([], ["--lowest"])
+    ]
+    assert found == pytest.approx([0.1, 0.09])

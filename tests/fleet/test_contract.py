@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import re
 from datetime import date
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pypsa_aidc import fleet
@@ -95,3 +97,57 @@ def test_the_term_sheet_says_what_k_stands_on(envelope):
     assert re.search(r"reliability of a single call +95 %", sheet)
     assert re.search(r"net over gross curtailed energy +-12.5 %", sheet)
     assert not terms.to_frame()["unit"].eq("1").any()
+
+
+def daily(weeks: int = 16) -> fleet.Envelope:
+    """Eligible power of 2 MW at night and 1 MW by day, by the calendar; Monday, 5 January 2026, is hour 0."""
+    hours = np.arange(weeks * 168)
+    power = np.where(hours % 24 < 12, 2.0, 1.0)
+    rows = [{"hour": hours, "cluster": "c", "layer": "eligible", "power": power}]
+    rows.append({"hour": hours, "cluster": "c", "layer": "floor", "power": np.full(hours.size, 3.0)})
+    made = fleet.Envelope.from_frame(pd.concat(map(pd.DataFrame, rows)), source="by hand")
+    return fleet.Envelope(made.data.assign_attrs(origin="2026-01-05T00:00Z"))
+
+
+def test_the_derating_of_the_rolling_origin_is_applied_by_choice_and_always_told():
+    rng = np.random.default_rng(0)
+    falling = np.linspace(2.0, 1.0, 16 * 168) + rng.uniform(0, 0.1, 16 * 168)
+    frame = pd.DataFrame({"hour": range(falling.size), "cluster": "c", "layer": "eligible", "power": falling})
+    floor = frame.assign(layer="floor", power=1.0)
+    envelope = fleet.Envelope.from_frame(pd.concat([frame, floor]), source="falling")
+    found = fleet.Backtest.of(envelope, (4,)).derating[4]
+    assert found < 1
+    plain, applied = (fleet.Contract.of(envelope, 4, 0.95, derating=choice) for choice in (1.0, "measured"))
+    assert applied.derating == pytest.approx(found)
+    assert applied.offer == pytest.approx(found * plain.offer)
+    assert plain.basis["derating of the rolling origin"] == f"{100 * found:.4g} %, not applied"
+    assert applied.to_frame().set_index("term").loc["K before q and derating", "value"] == plain.power
+    with pytest.raises(InputError, match="twelve weeks"):
+        fleet.Contract.of(daily(8), 4, 0.95, derating="measured")
+
+
+def test_terms_under_a_condition_need_enough_windows():
+    envelope = daily()
+    evenings = fleet.Condition(start_hours=[17], weekdays=range(5))
+    assert fleet.Contract.of(envelope, 4, 0.95).power == 1.0
+    nights = fleet.Contract.of(envelope, 4, 0.95, condition=fleet.Condition(start_hours=[2]))
+    assert nights.power == 2.0
+    assert nights.basis["estimate of K"] == "sup, 112 windows"
+    # 80 weekday evenings say nothing about 99 %.
+    with pytest.raises(InputError, match="80 windows.*at least 100"):
+        fleet.Contract.of(envelope, 4, 0.99, condition=evenings)
+    demand = pd.Series(
+        np.where(np.arange(16 * 168) % 24 == 3, 9.0, 1.0),
+        pd.date_range("2026-01-04T19:00", periods=16 * 168, freq="h", tz="America/New_York"),
+    )
+    peaks = fleet.Condition.peaks(demand, envelope.data["hour"].to_numpy(), envelope.origin, share=1 / 24)
+    # Peaks at 22:00 in New York are at 03:00 UTC.
+    assert fleet.Contract.of(envelope, 4, 0.95, condition=peaks).power == 2.0
+
+
+def test_the_sheet_lists_what_a_trace_cannot_know():
+    sheet = fleet.Contract.of(daily(), 4, 0.95).to_dict()
+    assert sheet["conditional MW"] == 1.0
+    assert {"price", "voltage", "notice", "exit date"} <= set(sheet["missing"])
+    assert all(sheet[name] is None for name in sheet["missing"])
+    assert json.loads(json.dumps(sheet))["longest event h"] == 4

@@ -301,6 +301,63 @@ def test_pods_of_kubernetes(tmp_path):
     )
 
 
+def test_what_kube_state_metrics_says_of_gpus(tmp_path):
+    asked, info = [], []
+    for pod, gpus, kind in (("a", "2", "preemptible"), ("b", "4", "high-priority")):
+        labels = {"namespace": "ml", "pod": pod, "node": "n1"}
+        values = [[1772323200 + 60 * i, gpus] for i in range(120)]
+        name = "kube_pod_container_resource_requests"
+        asked.append({"metric": {"__name__": name, "resource": "nvidia_com_gpu", **labels}, "values": values})
+        asked.append({"metric": {"__name__": name, "resource": "cpu", **labels}, "values": values})
+        info.append({"metric": {"__name__": "kube_pod_info", "priority_class": kind, **labels}, "values": values[:1]})
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": asked + info}}
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    envelope = fleet.Envelope.of(fleet.Statistics.of(fleet.Trace.read(tmp_path, constants=A100)))
+    assert envelope.workload.to_numpy() * 1e6 == pytest.approx(np.full(2, 6 * UNKNOWN))
+    eligible = envelope.relief(boundary="attributed").to_numpy().ravel()
+    assert eligible * 1e6 == pytest.approx(np.full(2, 2 * UNKNOWN))
+
+
+@pytest.mark.parametrize(("metric", "half"), [("DCGM_FI_PROF_SM_ACTIVE", 0.5), ("DCGM_FI_DEV_GPU_UTIL", 50)])
+def test_samples_of_utilisation_know_their_scale(tmp_path, metric, half):
+    stamps = pd.date_range("2026-03-01", periods=240, freq="30s", tz="UTC").strftime("%Y-%m-%dT%H:%M:%SZ")
+    rows = [f"{at},GPU-{g},NVIDIA A100-SXM4-80GB,training,low,{half}" for at in stamps for g in range(8)]
+    folder = write(tmp_path, "dcgm.csv", f"timestamp,UUID,modelName,workload,priority,{metric}", *rows)
+    assert watts(folder) == pytest.approx(np.full(2, 8 * HALF))
+
+
+def test_acme_and_philly(tmp_path):
+    times = "submit_time,start_time,end_time,fail_time,stop_time,duration,queue"
+    head = f"job_id,user,node_num,gpu_num,cpu_num,type,state,{times}"
+    stamps = [f"2023-03-04 {hour:02d}:00:00+08:00" for hour in (8, 8, 12)]
+    row = f"dlc1,u1,2,16,120,Pretrain,COMPLETED,{','.join(stamps)},,,14400.0,0.0"
+    acme = write(tmp_path / "acme", "trace_seren.csv", head, row)
+    statistics = fleet.Statistics.of(fleet.Trace.read(acme, constants={**A100, "priority": "high"}))
+    assert statistics.cells["gpu_hours"].to_list() == [16.0] * 4
+    assert set(statistics.cells["workload"].cast(pl.String)) == {"training"}
+    attempts = [
+        {
+            "start_time": f"2017-10-09 0{hour}:00:00",
+            "end_time": f"2017-10-09 0{hour + 2}:00:00",
+            "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}],
+        }
+        for hour in (1, 4)
+    ]
+    jobs = [
+        {
+            "jobid": "application_1",
+            "vc": "x",
+            "status": "Pass",
+            "submitted_time": "2017-10-09 00:30:00",
+            "attempts": attempts,
+        }
+    ]
+    (tmp_path / "philly").mkdir()
+    (tmp_path / "philly" / "cluster_job_log.json").write_text(json.dumps(jobs))
+    found = watts(tmp_path / "philly", zone="America/Los_Angeles", constants={**A100, "priority": "low"})
+    assert found == pytest.approx(np.array([2, 2, 0, 2, 2]) * UNKNOWN)
+
+
 # ------------------------------------------------------------------------------------------- files
 def packed(name: str, text: str) -> dict[str, bytes]:
     raw = text.encode()

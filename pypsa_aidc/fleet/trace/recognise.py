@@ -13,7 +13,7 @@ import polars as pl
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.trace.layout import ALIBABA_2026, OPENB_2023, SPOT_2026, TIMES, WORDS, Layout
 from pypsa_aidc.fleet.trace.schema import JOBS, POD_HOURS
-from pypsa_aidc.fleet.trace.stamps import epoch_guess, known
+from pypsa_aidc.fleet.trace.stamps import epoch_guess, known, moment
 from pypsa_aidc.fleet.trace.tables import reading, scan
 
 JOB_NAMES: Mapping[str, str] = {
@@ -47,7 +47,7 @@ POD_NAMES: Mapping[str, str] = {
     "state": "state statepublic",
     "gpu_hours": "gpuhours usedgpuhours allocatedgpuhours",
     "gpu_requested": "gpurequested gpurequest",
-    "utilisation": JOB_NAMES["utilisation"],
+    "utilisation": f"{JOB_NAMES['utilisation']} dcgmfiprofsmactive dcgmfidevgpuutil",
     "cpu_requested": "cpurequested cpurequestcores",
     "cpu_load": "cpuload avgcpurequestutil",
     "pod": "pod podid poduid uid",
@@ -79,6 +79,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "state": {"active": "active running", "standby": "standby"},
 }
 """Schema column → schema word → words that are taken for it, as they are without capitals and punctuation."""
+
+SCALES = {"dcgmfiprofsmactive": "fraction", "dcgmfidevgpuutil": "percent"}
+"""Metrics of DCGM that are utilisation, and their scale."""
 
 SERVER_FILES = re.compile(r"server|node|host|machine", re.I)
 
@@ -117,7 +120,7 @@ def matched(header: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
 def role(header: Sequence[str], path: Path) -> str:
     """Tell what a table holds: ``"jobs"``, ``"hourly"``, ``"servers"``, ``"power"`` or nothing that is known."""
     jobs, hourly = matched(header, JOB_NAMES), matched(header, POD_NAMES)
-    if "hour" in hourly and "gpu_hours" in hourly:
+    if "hour" in hourly and ("gpu_hours" in hourly or ("utilisation" in hourly and _identity(header))):
         return "hourly"
     if "start" in jobs and {"end", "duration"} & set(jobs):
         return "jobs"
@@ -128,6 +131,27 @@ def role(header: Sequence[str], path: Path) -> str:
     if "gpus" in matched(header, SERVER_NAMES) and SERVER_FILES.search(path.name):
         return "servers"
     return ""
+
+
+def _identity(header: Sequence[str]) -> str:
+    """Column that tells one GPU from another in samples; empty if there is none."""
+    return next((name for name in header if plain(name) in ("uuid", "gpuuuid")), "")
+
+
+def _of_samples(
+    columns: dict[str, str], header: Sequence[str], path: Path, given: Mapping[str, Any], units: dict[str, str | float]
+) -> float:
+    """Hours that a sample of the utilisation of one GPU stands for; its columns and scale are put right."""
+    columns["pod"] = _identity(header)
+    scale = SCALES.get(plain(columns["utilisation"]))
+    if scale:
+        units["utilisation"] = scale
+    with reading(path):
+        frame = scan(path)
+        types = dict(frame.collect_schema())
+        at = moment(types, columns["hour"], given.get("units", {}).get("hour", ""), given.get("zone", ""))
+        steps = frame.select(at.unique().sort().diff().dt.total_microseconds().median()).collect().item()
+    return 1.0 if steps is None else float(steps) / 3.6e9
 
 
 def recognise(root: Path, tables: Mapping[str, Path], given: Mapping[str, Any]) -> Recognised:
@@ -190,6 +214,10 @@ def recognise(root: Path, tables: Mapping[str, Path], given: Mapping[str, Any]) 
     if kind == "jobs":
         _tidy_jobs(found_columns, columns, units, guesses)
     _tidy_times(found_columns, [tables[name] for name in pods], {**units, **given.get("units", {})}, kind, faults)
+    if kind == "hourly" and not {"gpu_hours"} & (set(found_columns) | set(constants)):
+        hours = _of_samples(found_columns, header, tables[pods[0]], given, units)
+        constants["gpu_hours"] = hours
+        guesses.append(f"each row is one GPU for {3600 * hours:g} s, told apart by '{found_columns['pod']}'")
     words = _words(found_columns, [tables[name] for name in pods], given.get("words", {}), guesses)
     allowed = {column.name for column in (JOBS if kind == "jobs" else POD_HOURS)}
     for name, stand_in in (("cluster", "fleet"), ("accelerator", "mixed"), ("workload", "other")):

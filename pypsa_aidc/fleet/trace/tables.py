@@ -8,7 +8,9 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +212,7 @@ def _from_json(content: Any) -> pl.DataFrame:
     if isinstance(content, Mapping) and "items" in content:
         rows = [_of_pod(item) for item in content["items"]]
     elif isinstance(content, Mapping) and "resultType" in content.get("data", content):
-        rows = list(_of_series(content.get("data", content)["result"]))
+        rows = _of_requests(list(_of_series(content.get("data", content)["result"])))
     elif isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         if all("attempts" in row for row in content):
             rows = [row for job in content for row in _of_attempts(job)]
@@ -279,6 +281,46 @@ def _of_series(result: list[Mapping[str, Any]]) -> Iterator[dict[str, str | None
         labels["metric"] = labels.pop("__name__", "value")
         for moment, value in series.get("values") or [series["value"]]:
             yield {**labels, "timestamp": str(moment), "value": str(value)}
+
+
+def _of_requests(rows: list[dict[str, str | None]]) -> list[dict[str, str | None]]:
+    """Turn what kube-state-metrics says of the GPUs that pods ask for into samples of pods; leave other rows alone.
+
+    Priorities come from ``kube_pod_info`` in the same answer, if it is there.
+    """
+    asked = [
+        row
+        for row in rows
+        if row["metric"] in ("kube_pod_container_resource_requests", "kube_pod_container_resource_limits")
+        and str(row.get("resource", "")).endswith("gpu")
+    ]
+    if not asked:
+        return rows
+    kinds = {row["metric"] for row in asked}
+    chosen = min(str(kind) for kind in kinds)
+    moments = sorted({float(str(row["timestamp"])) for row in asked})
+    steps = sorted(later - first for first, later in pairwise(moments))
+    hours = steps[len(steps) // 2] / 3600 if steps else 1.0
+    classes = {
+        (row.get("namespace"), row.get("pod")): row.get("priority_class")
+        for row in rows
+        if row["metric"] == "kube_pod_info"
+    }
+    samples: dict[tuple[str | None, ...], float] = {}
+    for row in asked:
+        if row["metric"] == chosen:
+            key = (row["timestamp"], row.get("namespace"), row.get("pod"), row.get("node"))
+            samples[key] = samples.get(key, 0.0) + float(str(row["value"])) * hours
+    return [
+        {
+            "timestamp": datetime.fromtimestamp(float(str(at)), UTC).isoformat(),
+            "pod": f"{namespace}/{pod}",
+            "node": node,
+            "gpu_hours": repr(amount),
+            **({"priority_class": classes.get((namespace, pod))} if classes else {}),
+        }
+        for (at, namespace, pod, node), amount in samples.items()
+    ]
 
 
 def _of_attempts(job: Mapping[str, Any]) -> Iterator[dict[str, str | None]]:
