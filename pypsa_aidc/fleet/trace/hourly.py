@@ -37,6 +37,7 @@ SLACK = 1e-3
 IDLE = "rows that neither request nor use an accelerator"
 CLIPPED = "utilisations clipped to their range"
 BEYOND = f"hour is beyond {LONGEST_TRACE:,}: seconds? Count hours from the start, or write stamps with a zone"
+NO_MOMENT = "hour cannot be read, or is one that the clock shows twice or never: write the zone into the stamps"
 MOST = 1e6
 """GPU-hours, or cores, of a row; more is another unit."""
 
@@ -44,6 +45,7 @@ HUGE = f"gpu_hours above {MOST:,.0f}: GPU-seconds?"
 ABOUT = {
     BEYOND: "hour",
     "hour is not a whole number": "hour",
+    NO_MOMENT: "hour",
     "no cluster": "cluster",
     "no accelerator": "accelerator",
     "unknown workload": "workload",
@@ -204,7 +206,7 @@ def met(layout: Layout, place: str, name: str, value: object = None) -> str:
     if source is None:
         return place
     words = f"; known are {', '.join(layout.words[name])}" if name in layout.words else ""
-    example = "" if value is None else f", e.g. {value!r}"
+    example = "" if value is None or value == "NaN" else f", e.g. {value!r}"
     return f"{place}, column '{source}'{example}{words}"
 
 
@@ -242,7 +244,7 @@ def _number_faults(trace: Trace) -> dict[str, pl.Expr]:
     cores, load = (pl.col(name).fill_null(0) for name in ("cpu_requested", "cpu_load"))
     return {
         BEYOND: pl.col("hour").is_finite() & (pl.col("hour") > LONGEST_TRACE),
-        "hour is not a whole number": _bad_hour(),
+        ("hour is not a whole number" if trace.origin is None else NO_MOMENT): _bad_hour(),
         "gpu_hours is not a number": _not_finite("gpu_hours"),
         "negative gpu_hours": pl.col("gpu_hours") < 0,
         HUGE: pl.col("gpu_hours") > MOST,
@@ -643,7 +645,7 @@ def _samples(trace: Trace, piece: Partition, rows: pl.LazyFrame, faulty: pl.Data
 
 
 UNNAMED_COPIES = "rows that equal another one and name no pod"
-CONFLICTS = "rows that say something else about a pod and hour than another one does"
+CONFLICTS = "rows that say something else about a pod or job than another one does"
 
 
 def _to_whole_hours(frame: pl.DataFrame, samples: pl.DataFrame, cadence: float) -> pl.DataFrame:

@@ -17,12 +17,15 @@ from pypsa_aidc.fleet.trace.audit import Audit
 from pypsa_aidc.fleet.trace.hourly import CLIPPED, CONFLICTS, FAR, STALE, Hourly, first_that_holds, met
 from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, JOBS, KEYS, KNOTS, SPAN_TYPES
 from pypsa_aidc.fleet.trace.stamps import (
+    EARLIEST,
+    LATEST,
     LONGEST_TRACE,
     has_stamps,
     hours_in,
     hours_since,
     is_sentinel,
     known,
+    localised,
     midnight,
     moment,
     written,
@@ -48,6 +51,8 @@ THIN = 2.0
 """Beginning or end of a list, in median durations, from which on it can only be that of a window."""
 CHEAP = 0.5
 """Share of the hours of a list that must be left where a beginning or end is dropped on suspicion."""
+SAMPLE = 100_000
+"""Rows at the beginning of a list that tell how it writes its stamps."""
 MANY = 20
 """Jobs from which on it is: the beginning of a short list is most of it."""
 
@@ -88,10 +93,10 @@ def read_jobs(trace: Trace) -> tuple[pl.DataFrame, Audit]:
     skipped: Counter[str] = Counter()
     raw = _without_steps(raw, columns, skipped)
     path = trace.paths[0]
-    filled = [name for name in TIMES if name in columns and raw.select(known(columns[name]).is_not_null().any()).item()]
+    filled = [name for name in TIMES if name in columns and _says_anything(raw, columns[name])]
     stamped = {
         name: has_stamps(
-            raw.lazy(),
+            raw.head(SAMPLE).lazy(),
             columns[name],
             layout.units.get(name, ""),
             layout.zone,
@@ -107,15 +112,20 @@ def read_jobs(trace: Trace) -> tuple[pl.DataFrame, Audit]:
     scaled = [name for name, are in stamped.items() if are and _is_factor(layout.units.get(name, ""))]
     faults.require(not scaled, "units", scaled, "none for stamps, which say themselves what they are")
     faults.raise_any()
-    types = dict(raw.schema)
-    first = None
-    if stamped.get("start"):
-        start = moment(types, columns["start"], layout.units.get("start", ""), layout.zone, "earliest")
-        first = raw.select(start.min()).item()
-    origin = None if first is None else midnight(first)
     raw, noted = _once(trace, raw)
-    table = _typed(trace, raw, origin)
-    noted[SENTINELS] = _sentinels(trace, raw, stamped)
+    moments = {name: _moments(trace, raw, name) for name, are in stamped.items() if are}
+    first = moments["start"]["at"].min() if "start" in moments else None
+    origin = None if first is None else midnight(first)  # type: ignore[arg-type]
+    hours = {
+        name: found.select(
+            pl.when("faulty").then(float("nan")).otherwise(hours_since(pl.col("at"), origin)).alias(f"hours {name}")
+        ).to_series()
+        for name, found in moments.items()
+        if origin is not None
+    }
+    table = _typed(trace, raw.with_columns(hours.values()), origin)
+    none = [found["sentinel"].alias(name) for name, found in moments.items()]
+    noted[SENTINELS] = int(pl.DataFrame(none).select(pl.any_horizontal(pl.all()).sum()).item()) if none else 0
     reasons = _reasons(trace)
     table = table.with_columns(reason=first_that_holds({reason: holds for reason, (_, holds) in reasons.items()}))
     # Jobs that never started, and jobs without accelerators, are nothing that draws power; they are not faulty.
@@ -151,8 +161,7 @@ def read_jobs(trace: Trace) -> tuple[pl.DataFrame, Audit]:
     )
     faults.require(good.height > 0, "jobs", f"{total} rows", "at least one that ran on accelerators", str(audit))
     faults.raise_any()
-    kept = good.with_columns(pl.col("end").fill_null(last), pl.col("utilisation").clip(0, 1))
-    return kept.sort("start", "end", *KEYS[1:5], "gpus", "cores", "utilisation", "delay"), audit
+    return good.with_columns(pl.col("end").fill_null(last), pl.col("utilisation").clip(0, 1)), audit
 
 
 LOOKS_LIKE_FRACTIONS = "utilisation declared in percent that never exceeds 1 %"
@@ -216,12 +225,43 @@ def _once(trace: Trace, raw: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]
     return raw, {name: count for name, count in noted.items() if count}
 
 
-def _sentinels(trace: Trace, raw: pl.DataFrame, stamped: Mapping[str, bool]) -> int:
-    columns, types = trace.layout.pod_columns, dict(raw.schema)
-    found = [
-        is_sentinel(types, columns[name], trace.layout.units.get(name, "")) for name, are in stamped.items() if are
-    ]
-    return int(raw.select(pl.any_horizontal(found).sum()).item()) if found else 0
+def _says_anything(raw: pl.DataFrame, source: str) -> bool:
+    """Whether anything stands in a column."""
+    holds = known(source).is_not_null().any()
+    return bool(raw.head(SAMPLE).select(holds).item() or raw.select(holds).item())
+
+
+def _moments(trace: Trace, raw: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Moments of a column of stamps: `at` (UTC), `sentinel` (1970, 2099 and the like) and `faulty` (no moment).
+
+    Millions of stamps are usually written in one way: it is tried first, and what it leaves is read with care.
+    """
+    source, unit, zone = trace.layout.pod_columns[name], trace.layout.units.get(name, ""), trace.layout.zone
+    types = dict(raw.schema)
+
+    def carefully(rows: pl.DataFrame) -> pl.DataFrame:
+        at = moment(types, source, unit, zone, "earliest")
+        table = rows.select(at=at, sentinel=is_sentinel(types, source, unit), text=known(source).is_not_null())
+        return table.select("at", "sentinel", faulty=pl.col("text") & pl.col("at").is_null() & ~pl.col("sentinel"))
+
+    if types[source] != pl.String or unit:
+        return carefully(raw)
+    for form in ("%+", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"):
+        aware = form == "%+"
+        if not aware and not zone:
+            continue
+        text = pl.col(source).str.to_datetime(form, time_unit="us", time_zone="UTC" if aware else None, strict=False)
+        at = text if aware else localised(text, zone, "earliest")
+        if raw.head(SAMPLE).select(at.is_not_null().mean()).item() < 0.5:
+            continue
+        found = raw.select(at=at).select(
+            "at", sentinel=~pl.col("at").is_between(EARLIEST, LATEST), faulty=pl.lit(False)
+        )
+        rest = found["at"].is_null() | found["sentinel"].fill_null(False)
+        slow = carefully(raw.filter(rest)).with_columns(row=rest.arg_true())
+        fast = found.with_row_index("row").filter(~rest)
+        return pl.concat([fast, slow.select(fast.columns)], how="vertical_relaxed").sort("row").drop("row")
+    return carefully(raw)
 
 
 def _typed(trace: Trace, raw: pl.DataFrame, origin: datetime | None) -> pl.DataFrame:
@@ -240,10 +280,10 @@ def _typed(trace: Trace, raw: pl.DataFrame, origin: datetime | None) -> pl.DataF
             given[name] = pl.lit(column.default, dtype=pl.String if column.text else pl.Float64)
         elif column.text:
             given[name] = known(columns[name])
+        elif f"hours {name}" in types:
+            given[name] = pl.col(f"hours {name}")
         elif origin is not None and name in TIMES:
-            hours = hours_since(moment(types, columns[name], unit, layout.zone, "earliest"), origin)
-            sentinel = is_sentinel(types, columns[name], unit)
-            given[name] = pl.when(~sentinel).then(_or_nan(hours, known(columns[name])))
+            given[name] = pl.lit(None, dtype=pl.Float64)  # Nothing stands in the column.
         elif name == "duration":
             given[name] = _duration(types, columns[name], unit)
         else:
@@ -260,7 +300,7 @@ def _typed(trace: Trace, raw: pl.DataFrame, origin: datetime | None) -> pl.DataF
     start = given["start"]
     gpus = given["gpus"].fill_null(0) if "gpus" in columns or "gpus" in layout.constants else pl.lit(0.0)
     table = raw.with_columns(
-        **{f"given {name}": known(source) for name, source in columns.items()},
+        **{f"given {name}": pl.col(source) for name, source in columns.items()},
     ).select(
         pl.col("^given .*$"),
         start=start,
@@ -291,39 +331,34 @@ def _duration(types: Mapping[str, pl.DataType], source: str, unit: str | float) 
 
 def _of_tres(table: pl.DataFrame, named: bool, with_cores: bool) -> pl.DataFrame:
     """Rows with the GPUs of Slurm's text, one for each type of GPU that a job holds."""
-    text = pl.col("given tres").fill_null("")
-    table = table.with_row_index("row").with_columns(
-        found=text.str.extract_all(GRES),
-        cpus=text.str.extract(CPUS).cast(pl.Float64),
-    )
+    # Few texts stand in many rows.
+    texts = table.select(tres=pl.col("given tres").fill_null("")).unique()
     long = (
-        table.select("row", "found")
+        texts.with_columns(found=pl.col("tres").str.extract_all(GRES))
         .explode("found", keep_nulls=True)
         .with_columns(parts=pl.col("found").str.extract_groups(GRES))
+        .select(
+            "tres",
+            kind=pl.col("parts").struct.field("1"),
+            count=pl.col("parts").struct.field("2").cast(pl.Float64),
+        )
     )
-    long = long.select(
-        "row",
-        kind=pl.col("parts").struct.field("1"),
-        count=pl.col("parts").struct.field("2").cast(pl.Float64),
+    typed = long.filter(pl.col("kind").is_not_null()).group_by("tres", "kind").agg(pl.col("count").max())
+    whole = long.filter(pl.col("kind").is_null()).group_by("tres").agg(pl.col("count").max().fill_null(0))
+    rest = whole.join(typed.group_by("tres").agg(pl.col("count").sum().alias("typed")), on="tres", how="left")
+    rest = rest.filter(pl.col("typed").is_null() | (pl.col("count") > pl.col("typed"))).select(
+        "tres", kind=pl.lit(None, dtype=pl.String), count=pl.col("count") - pl.col("typed").fill_null(0)
     )
-    typed = long.filter(pl.col("kind").is_not_null()).group_by("row", "kind").agg(pl.col("count").max())
-    untyped = long.filter(pl.col("kind").is_null()).group_by("row").agg(pl.col("count").max().fill_null(0))
-    rest = untyped.join(typed.group_by("row").agg(pl.col("count").sum().alias("typed")), on="row", how="left")
-    rest = rest.select(
-        "row", kind=pl.lit(None, dtype=pl.String), count=(pl.col("count") - pl.col("typed").fill_null(0))
-    )
-    has_type = rest["row"].is_in(typed["row"].implode())
-    rest = rest.filter(~has_type | (pl.col("count") > 0))
-    held = pl.concat([typed, rest])
-    joined = table.join(held, on="row", how="left").sort("row", "kind")
-    first = pl.col("row").is_first_distinct()
+    held = pl.concat([typed, rest]).sort("tres", "kind").with_columns(first=pl.col("tres").is_first_distinct())
+    held = held.with_columns(cpus=pl.col("tres").str.extract(CPUS).cast(pl.Float64))
+    joined = table.with_columns(tres=pl.col("given tres").fill_null("")).join(held, on="tres", how="left")
     accelerator = pl.col("accelerator") if named else pl.coalesce("kind", "accelerator")
     cores = pl.col("cores") if with_cores else pl.col("cpus").fill_null(0)
     return joined.with_columns(
         per_worker=pl.col("count").fill_null(0),
         accelerator=accelerator,
-        cores=pl.when(first).then(cores).otherwise(0.0),
-    ).drop("row", "found", "cpus", "kind", "count")
+        cores=pl.when("first").then(cores).otherwise(0.0),
+    ).drop("tres", "first", "cpus", "kind", "count")
 
 
 def _or_nan(value: pl.Expr, text: pl.Expr) -> pl.Expr:
@@ -362,7 +397,7 @@ def _example(trace: Trace, ran: pl.DataFrame, reasons: Mapping[str, tuple[str, p
     name = reasons[reason][0]
     name = "tres" if name == "gpus" and "tres" in trace.layout.pod_columns else name
     column = f"given {name}"
-    value = ran.filter(pl.col("reason") == reason)[column].min() if column in ran.columns else None
+    value = ran.filter(pl.col("reason") == reason)[column].cast(pl.String).min() if column in ran.columns else None
     return met(trace.layout, trace.paths[0].name, name, value)
 
 
@@ -627,4 +662,5 @@ def job_spans(trace: Trace) -> tuple[pl.DataFrame, Audit]:
         Missing columns or unreadable files.
     """
     spans, audit = read_jobs(trace)
-    return spans.select(pl.col(name).cast(kind) for name, kind in SPAN_TYPES.items()), audit
+    table = spans.select(pl.col(name).cast(kind) for name, kind in SPAN_TYPES.items())
+    return table.sort("start", "end", *KEYS[1:5], "gpus", "cores", "delay"), audit

@@ -227,7 +227,8 @@ def recognise(root: Path, tables: Mapping[str, Path], given: Mapping[str, Any]) 
     present = set(found_columns) | set(constants)
     if "priority" not in present:
         remedy = "Say what may be preempted: --constant priority=high, or --column priority=NAME with --word NAME=low."
-        faults.add("priority", ", ".join(header), "a column of priorities, or a constant", remedy)
+        unused = [guess for guess in guesses if guess.endswith("not used") and "of priority" in guess]
+        faults.add("priority", "; ".join(unused) or ", ".join(header), "a column of priorities, or a constant", remedy)
     if kind == "jobs" and not {"gpus", "tres"} & present:
         faults.add("gpus", ", ".join(header), "a column of GPUs", "Name it: --column gpus=NAME.")
     faults.raise_any()
@@ -323,11 +324,14 @@ def _words(
                 mapped[text] = meaning
                 if text.casefold() not in said:
                     guesses.append(f"{name} {text or '(empty)'!r} means {meaning}")
+        if not texts:
+            continue
         if mapped or given.get(name):
             words[name] = mapped | dict(given.get(name, {}))
         else:
             columns.pop(name)
-            guesses.append(f"column '{source}' holds no known word of {name}: not used")
+            seen_words = ", ".join(repr(text) for text in texts[:8])
+            guesses.append(f"column '{source}' holds no known word of {name}, only {seen_words}: not used")
     return words
 
 

@@ -145,7 +145,7 @@ def moment(
     elif isinstance(kind, pl.Datetime) and kind.time_zone is not None:
         found = pl.col(source).dt.convert_time_zone("UTC").cast(pl.Datetime("us", "UTC"))
     elif isinstance(kind, (pl.Datetime, pl.Date)):
-        found = _localised(pl.col(source).cast(pl.Datetime("us")), zone or "UTC", ambiguous)
+        found = localised(pl.col(source).cast(pl.Datetime("us")), zone or "UTC", ambiguous)
     else:
         # The format knows zones only with a colon and times only with seconds; tools write them without.
         text = (
@@ -158,7 +158,7 @@ def moment(
         if zone:
             bare = text.str.replace("T", " ", literal=True).str.replace(r"^(\S+)$", "${1} 00:00:00")
             local = bare.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-            found = pl.coalesce(found, _localised(local, zone, ambiguous))
+            found = pl.coalesce(found, localised(local, zone, ambiguous))
     return pl.when(found.is_between(EARLIEST, LATEST)).then(found)
 
 
@@ -175,7 +175,8 @@ def is_sentinel(types: Mapping[str, pl.DataType], source: str, unit: str | float
     return (year.is_not_null() & ~year.is_between(EARLIEST.year, LATEST.year - 1)).fill_null(False)
 
 
-def _localised(local: pl.Expr, zone: str, ambiguous: Literal["earliest", "null"]) -> pl.Expr:
+def localised(local: pl.Expr, zone: str, ambiguous: Literal["earliest", "null"]) -> pl.Expr:
+    """UTC moments of local ones, by the name of their zone or its offset."""
     if _OFFSET.fullmatch(zone):
         hours, minutes = int(zone[1:3]), int(zone[4:])
         offset = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
