@@ -44,13 +44,20 @@ def forget_solution(n: pypsa.Network) -> None:
         del n.model
 
 
-def copy_network(n: pypsa.Network) -> pypsa.Network:
-    """Copy a network without its model, which PyPSA refuses to copy once a solver has been attached to it."""
+@contextmanager
+def without_model(n: pypsa.Network) -> Iterator[None]:
+    """Take the model out of a network for a while: PyPSA copies none to which a solver has been attached."""
     model, n._model = n._model, None
     try:
-        return n.copy()
+        yield
     finally:
         n._model = model
+
+
+def copy_network(n: pypsa.Network) -> pypsa.Network:
+    """Copy a network without its model."""
+    with without_model(n):
+        return n.copy()
 
 
 @contextmanager

@@ -204,10 +204,15 @@ class Site(Load):
         return {**parts, "IT": sum(own[1:], own[0]), "meter": imported}
 
     def accounts(self, n: pypsa.Network) -> dict[str, Account]:
-        """At the IT bus, whose price is PUE times that of the grid bus."""
+        """At the grid bus, which the meter is at."""
         idle = ["idle"] if self.spec.idle_w else []
         parts = ["base", *(load.name for load in self.loads.values()), *idle]
-        return dict.fromkeys(parts, Account(self.bus, level="IT"))
+        bus = str(n.links.loc[rows(n.links.index, self.link), "bus0"].iloc[0])
+        overhead = 1 / columns(n.get_switchable_as_dense("Link", "efficiency"), [self.link])[self.link]
+        return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
+
+    def own_cost(self, n: pypsa.Network) -> float:
+        return schedule.cost_of_changes(n, self)
 
     def summary(self, n: pypsa.Network, power: pd.DataFrame) -> dict[str, float]:
         return schedule.summary(n, self, power)
