@@ -11,7 +11,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network.checks.after import AuditReport
-from pypsa_aidc.network.loads.registry import KINDS, by_kind
+from pypsa_aidc.network.loads import registry
 from pypsa_aidc.network.pypsa_api import forget_solution
 from pypsa_aidc.network.spec.column import store
 from pypsa_aidc.training import Formulation
@@ -125,9 +125,9 @@ def clear_results(n: pypsa.Network) -> None:
                 component.dynamic[attribute] = pd.DataFrame(index=n.snapshots, columns=empty, dtype=float)
             elif attribute in component.static and attribute.endswith("_opt"):
                 component.static[attribute] = np.nan
-    for attribute in (attribute for kind in KINDS for attribute in kind.decisions):
+    for attribute in (attribute for kind in registry.KINDS for attribute in kind.decisions):
         n.c.generators.dynamic.pop(attribute, None)
-    for component in {kind.component for kind in KINDS}:
+    for component in {kind.component for kind in registry.KINDS}:
         if RESULT in n.c[component].static:
             n.c[component].static[RESULT] = ""
     forget_solution(n)
@@ -140,12 +140,12 @@ def store_result(n: pypsa.Network, result: Result) -> None:
     content = {key: value for key, value in asdict(result).items() if key not in left_out}
     content["audit"] = None if result.audit is None else result.audit.passed
     text = json.dumps(content)
-    for kind, own in by_kind(n):
+    for kind, own in registry.by_kind(n):
         store(n.c[kind.component].static, {load.holder: text for load in own.values()}, RESULT)
 
 
 def stored_result(n: pypsa.Network) -> dict[str, object]:
     """Status of the last solve, as any load keeps it; empty without one."""
-    holders = [n.c[kind.component].static for kind in KINDS]
+    holders = [n.c[kind.component].static for kind in registry.KINDS]
     texts = [text for static in holders if RESULT in static for text in static[RESULT].fillna("") if text]
     return dict(json.loads(texts[0])) if texts else {}
