@@ -322,53 +322,52 @@ def priced(hours: int, prices: list[float], **options: object) -> pypsa.Network:
     return n
 
 
+@pytest.fixture(scope="module")
+def in_scenarios() -> pypsa.Network:
+    n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=4, freq="h"))
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=[10.0, 20, 60, 30])
+    n.set_scenarios({"lo": 0.3, "hi": 0.7})
+    load = aidc.TrainingLoad("A", 7.2e18, (EIGHT_MEGAWATTS,), aidc.Rules(segments=2), baseline=EIGHT_MEGAWATTS)
+    n.aidc.add("dc", bus="grid", gpus=8, jobs=[load], base_load=1.0, pue=1.25)
+    costs = n.generators_t.marginal_cost
+    costs["hi", "market"] = [100.0, 50, 5, 80]
+    n.generators_t.marginal_cost = costs
+    n.aidc.optimize(**QUIET)
+    return n
+
+
 class TestScenarios:
     """Two scenarios with other prices: 0.3 of 10, 20, 60, 30 and 0.7 of 100, 50, 5, 80 USD/MWh."""
 
-    @pytest.fixture(scope="class")
-    def solved(self) -> pypsa.Network:
-        n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=4, freq="h"))
-        n.add("Bus", "grid", carrier="AC")
-        n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=[10.0, 20, 60, 30])
-        n.set_scenarios({"lo": 0.3, "hi": 0.7})
-        load = aidc.TrainingLoad("A", 7.2e18, (EIGHT_MEGAWATTS,), aidc.Rules(segments=2), baseline=EIGHT_MEGAWATTS)
-        n.aidc.add("dc", bus="grid", gpus=8, jobs=[load], base_load=1.0, pue=1.25)
-        costs = n.generators_t.marginal_cost
-        costs["hi", "market"] = [100.0, 50, 5, 80]
-        n.generators_t.marginal_cost = costs
-        n.aidc.optimize(**QUIET)
-        return n
-
-    def test_bill_and_costs_are_expected_values(self, solved: pypsa.Network) -> None:
+    def test_bill_and_costs_are_expected_values(self, in_scenarios: pypsa.Network) -> None:
         """Hours two and three: 0.3 · (10 + 8 · 80) + 0.7 · … of 1.25 · (1 + 8 in two hours) MW, 875.625 in all."""
         prices = {"lo": np.array([10.0, 20, 60, 30]), "hi": np.array([100.0, 50, 5, 80])}
         drawn = 1.25 * np.array([1.0, 9, 9, 1])
         by_hand = {name: float(drawn @ price) for name, price in prices.items()}
-        assert solved.objective == pytest.approx(0.3 * by_hand["lo"] + 0.7 * by_hand["hi"]) == 875.625
-        bill, costs = solved.aidc.bill(), solved.aidc.costs()
+        assert in_scenarios.objective == pytest.approx(0.3 * by_hand["lo"] + 0.7 * by_hand["hi"]) == 875.625
+        bill, costs = in_scenarios.aidc.bill(), in_scenarios.aidc.costs()
         assert bill.loc[("dc", "total"), "payment"] == pytest.approx(875.625)
         assert costs["cost"].sum() == pytest.approx(875.625)
         for name, paid in by_hand.items():
             assert bill.loc[("dc", "total"), f"payment in {name}"] == pytest.approx(paid)
             assert costs[f"cost in {name}"].sum() == pytest.approx(paid)
 
-    def test_every_frame_is_labelled_by_scenario(self, solved: pypsa.Network) -> None:
-        power = solved.aidc.power()
+    def test_every_frame_is_labelled_by_scenario(self, in_scenarios: pypsa.Network) -> None:
+        power = in_scenarios.aidc.power()
         assert power.columns.names == ["scenario", "site", "part"]
         assert power["expected"]["dc", "meter"].tolist() == pytest.approx([1.25, 11.25, 11.25, 1.25])
-        assert solved.aidc.balance().columns.names == ["scenario", "source"]
-        assert solved.aidc.balance()["hi", "AIDC"].sum() == pytest.approx(25.0)
-        assert solved.aidc.summary().loc[("hi", "dc"), "energy"] == pytest.approx(25.0)
-        assert len(solved.aidc.plot().axes) == 3
+        assert in_scenarios.aidc.balance().columns.names == ["scenario", "source"]
+        assert in_scenarios.aidc.balance()["hi", "AIDC"].sum() == pytest.approx(25.0)
+        assert in_scenarios.aidc.summary().loc[("hi", "dc"), "energy"] == pytest.approx(25.0)
+        assert len(in_scenarios.aidc.plot().axes) == 3
 
-    def test_compare(self, solved: pypsa.Network) -> None:
-        table = solved.aidc.compare(**QUIET)
+    def test_compare(self, in_scenarios: pypsa.Network) -> None:
+        table = in_scenarios.aidc.compare(**QUIET)
         assert table.loc["free", "added"] == pytest.approx(875.625)
         # From the first hour on: 0.3 · (9 · 10 + 9 · 20 + 60 + 30) + 0.7 · (9 · 100 + 9 · 50 + 5 + 80), times 1.25.
         assert table.loc["fixed", "added"] == pytest.approx(1.25 * (0.3 * 360 + 0.7 * 1435))
-        assert table.loc["without", "price"] != table.loc["without", "price"] or table.loc["free", "price"] == (
-            pytest.approx(0.3 * 30 + 0.7 * 58.75)
-        )
+        assert table.loc["free", "price"] == pytest.approx(0.3 * 30 + 0.7 * 58.75)
 
     def test_audit_of_each_scenario(self) -> None:
         n = grid(6)
@@ -444,3 +443,15 @@ def test_costs_are_the_objective_whatever_it_holds() -> None:
     costs = n.aidc.costs()
     assert costs["cost"].sum() - rewards(n) == pytest.approx(result.objective)
     assert costs.loc[("Investment", "new"), "cost"] == pytest.approx(20.0 * n.generators.at["new", "p_nom_opt"])
+
+
+def test_compare_of_several_sites_changes_all_of_them() -> None:
+    """Each job of four hours in its slow mode, 2 MW behind 1.25, from the first hour on or in the four cheapest."""
+    n = site(site(grid(8), "one", p_nom=9), "two", p_nom=9)
+    table = n.aidc.compare(only=["without", "fixed", "waiting"], **QUIET)
+    base = 2 * 1.25 * 36
+    assert table["cost"].tolist() == pytest.approx([0, base + 2 * 2.5 * (8 + 7 + 6 + 5), base + 2 * 2.5 * 10])
+    alone = n.aidc.compare("one", only=["without", "fixed"], **QUIET)
+    assert alone.loc["without", "cost"] == pytest.approx(n.aidc.optimize(**QUIET).objective / 2)
+    with pytest.raises(aidc.InputError, match="site"):
+        grid().aidc.compare()

@@ -71,6 +71,7 @@ def system_balance(n: pypsa.Network, snapshots: pd.Index, own: Collection[str], 
     result["AIDC"] = meter
     loads = n.c.loads.dynamic["p"].loc[snapshots]
     result["other load"] = loads[loads.columns.difference(own)].sum(axis=1)
+    result = result.rename_axis(columns="source")
     result.attrs["units"] = "MW"
     return result
 
