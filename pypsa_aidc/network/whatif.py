@@ -66,8 +66,8 @@ def compare(
     pandas.DataFrame
         Index `case`, in the order of `only`; `cost` (objective of PyPSA, USD over the horizon), `added` (USD, against
         ``"without"``), `saved` (USD, against ``"fixed"``), `price` (USD/MWh, mean at the grid buses of the sites over
-        the hours; expected, with scenarios), `status` and `gap` (relative). Without a solution, `status` is ``"no solution"`` and all else NaN;
-        ``attrs["failures"]`` says why, by case.
+        the hours; expected, with scenarios), `status` and `gap` (relative). Without a solution, `status` is ``"no
+        solution"`` and all else NaN; ``attrs["failures"]`` says why, by case.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def values(
     snapshots
         Part of ``n.snapshots`` to optimise.
     gpus
-        Step of the pool. Modes too large for the present pool were left out by `add` and do not come back.
+        Step of the pool; modes too large for the present one come in with it.
     p_nom
         Step of the connection in MW.
     deadline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from pypsa_aidc.network.results.costs import rewards
 from pypsa_aidc.network.solve.solver_options import SolverOptions
 from pypsa_aidc.network.spec.schema import parse
 from pypsa_aidc.training import Mode
-from tests.network.tiny import QUIET, grid, site
+from tests.network.tiny import QUIET, grid, job, site
 
 EIGHT_MEGAWATTS = Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=8.0)
 
@@ -455,3 +456,87 @@ def test_compare_of_several_sites_changes_all_of_them() -> None:
     assert alone.loc["without", "cost"] == pytest.approx(n.aidc.optimize(**QUIET).objective / 2)
     with pytest.raises(aidc.InputError, match="site"):
         grid().aidc.compare()
+
+
+class TestLabels:
+    """Series are held to the labels they were given for, not to their ends; PyPSA fills new ones with its default."""
+
+    def test_finer_snapshots_between_the_same_ends_are_stale(self) -> None:
+        n = grid(6, prices=50.0)
+        n.aidc.add("dc", bus="grid", gpus=8, jobs=[two_hours()], pue=[1.5] * 6, base_load=[4.0] * 6)
+        n.aidc.add_fleet("f", bus="grid", p_nom=10.0, profile=[0.5] * 6)
+        n.set_snapshots(pd.date_range("2030-01-01", periods=11, freq="30min"))
+        n.snapshot_weightings = n.snapshot_weightings * 0.0 + 0.5
+        with pytest.raises(aidc.StaleError) as caught:
+            n.aidc.optimize(**QUIET)
+        text = str(caught.value)
+        for what in ("base_load of 'dc'", "pue of 'dc'", "profile of 'f'"):
+            assert f"{what}: given '6 values from 2030-01-01 00:00:00 to 2030-01-01 05:00:00, and 5 other" in text
+        assert "2030-01-01 00:30:00" in str(n.aidc.check().of("error"))
+
+    def test_part_of_the_labels_is_not(self) -> None:
+        n = site(grid(8), base_load=np.linspace(1, 2, 8))
+        n.set_snapshots(n.snapshots[1:])
+        assert n.aidc.optimize(**QUIET).audit
+        n.set_snapshots(n.snapshots.delete(3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the dates jump, and PyPSA's own
+            n.aidc.optimize(**QUIET)
+
+    @pytest.mark.parametrize("labels", [["a", "b", "c", "d"], [3, 1, 2, 4], [0, 1, 3, 7]])
+    def test_labels_without_a_step(self, labels: list[object]) -> None:
+        n = pypsa.Network(snapshots=labels)
+        n.add("Bus", "grid", carrier="AC")
+        n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=[4.0, 3, 2, 1])
+        n.aidc.add("dc", bus="grid", gpus=8, jobs=[two_hours()], base_load=[1.0, 2, 3, 4])
+        assert n.aidc.optimize(**QUIET).audit
+        n.set_snapshots([*labels[:2], 2.5 if labels[0] != "a" else "bb", *labels[2:]])
+        with pytest.raises(aidc.StaleError, match="base_load of 'dc'"):
+            n.aidc.optimize(**QUIET)
+
+    def test_finer_series_are_averaged_and_coarser_ones_refused(self) -> None:
+        n = grid(24, prices=50.0)
+        quarters = pd.date_range("2030-01-01", periods=96, freq="15min")
+        with pytest.warns(aidc.SeriesWarning, match="base_load: 4 values for each snapshot"):
+            n.aidc.add(
+                "dc", bus="grid", gpus=8, jobs=[two_hours()], base_load=pd.Series([10.0, 20, 30, 40] * 24, quarters)
+            )
+        assert n.loads_t.p_set["dc base"].sum() == pytest.approx(24 * 25)
+        with pytest.raises(aidc.InputError, match="values between the snapshots, but not for all of"):
+            n.aidc.update("dc", pue=pd.Series(1.2, quarters[:-1]))
+        with pytest.warns(aidc.SeriesWarning, match="profile"):
+            n.aidc.add_fleet("f", bus="grid", p_nom=1.0, profile=pd.Series(np.tile([0.2, 0.4], 24), quarters[::2]))
+        assert n.generators_t.p_max_pu["f"].tolist() == pytest.approx([0.3] * 24)
+        n.set_snapshots(quarters)
+        with pytest.raises(aidc.InputError, match="no value for 72 of 96 snapshots"):
+            n.aidc.update("dc", pue=pd.Series(1.2, quarters[::4]))
+
+
+class TestUpdate:
+    def test_modes_wait_for_a_larger_pool(self) -> None:
+        n = site(grid(), gpus=8)
+        free = n.aidc.optimize(**QUIET).objective
+        n.aidc.update("dc", gpus=4)
+        assert n.aidc.jobs["modes"].tolist() == [1]
+        n.aidc.update("dc", gpus=8)
+        assert n.aidc.jobs["modes"].tolist() == [2]
+        assert n.aidc.optimize(**QUIET).objective == pytest.approx(free)
+        # Eight hours in the slow mode cost 90 USD, five in the fast one the five cheapest: 1.25 · 4 MW · 15.
+        small = site(grid(), jobs=[job(hours=8.0, segments=4)], gpus=4, p_nom=50.0)
+        assert small.aidc.values(gpus=4, only=["gpus"], **QUIET)["value"].item() == pytest.approx(90 - 75)
+
+    @pytest.mark.parametrize("changed", [{"base_load": 2.0}, {"pue": 1.3}, {"gpus": 9}, {"p_nom": 50.0}])
+    def test_results_of_before_are_stale(self, changed: dict[str, float]) -> None:
+        n = site(site(grid(), "one"), "two")
+        n.aidc.optimize(**QUIET)
+        n.aidc.update("one", **changed)
+        for frame in (n.aidc.summary, n.aidc.power, n.aidc.bill, n.aidc.schedule, n.aidc.balance):
+            with pytest.raises(aidc.StaleError, match="n.aidc.update of 'one'"):
+                frame()
+        assert not n.aidc.audit()
+        assert "n.aidc.update" in str(n.aidc.check())
+        n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+        assert len(n.aidc.schedule())
+        n.aidc.remove("two")
+        with pytest.raises(aidc.StaleError, match="'two' was removed"):
+            n.aidc.power()
