@@ -123,7 +123,7 @@ def write_report(
 def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
     accessor = Results(n)
-    meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
+    meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part"))
     chosen, found, loads = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (
