@@ -184,7 +184,7 @@ class Results:
         return system_balance(self._n, power.index, own, self._meter(power))
 
     def costs(self) -> pd.DataFrame:
-        """Costs of the network by component and carrier, curtailment stated as a cost; see `costs.operating`.
+        """Costs of the network by component and carrier, curtailment stated as a cost; see `operating_costs`.
 
         With scenarios, expected values, and beside them the cost in each.
 
@@ -196,7 +196,7 @@ class Results:
         if self._n.has_scenarios:
             frames = {name: each.costs() for name, each in self._by_scenario().items()}
             return with_expectation(frames, probabilities(self._n), "cost")
-        return costs.operating(self._n)
+        return costs.operating_costs(self._n)
 
     def bill(self) -> pd.DataFrame:
         """What each site and fleet pays at the marginal prices of the bus of its meter, by part; see `costs.bill`.

@@ -37,7 +37,7 @@ TOTAL = "total"
 """Part of a bill that is the sum of the others."""
 
 
-def operating(n: pypsa.Network) -> pd.DataFrame:
+def operating_costs(n: pypsa.Network) -> pd.DataFrame:
     """Costs by component and carrier, with rewards for feed-in stated as costs of curtailment.
 
     A generator with a negative `marginal_cost` of -c costs c for each MWh curtailed, less a constant of c times its
