@@ -45,6 +45,7 @@ def test_the_site_builds_strictly_and_is_complete(tmp_path: Path) -> None:
     check_reference(tmp_path)
     check_tutorials(tmp_path)
     check_equations(tmp_path)
+    check_offline(tmp_path)
 
 
 def check_reference(site: Path) -> None:
@@ -74,10 +75,23 @@ def check_tutorials(site: Path) -> None:
 
 
 def check_equations(site: Path) -> None:
-    """Every display equation of the sources reaches its page as TeX for MathJax."""
+    """Every equation of the sources is MathML in its page, the numbered ones under their number; no TeX is left."""
     for source in MODELS:
-        page = (site / "models" / source.stem / "index.html").read_text()
-        assert page.count('<div class="arithmatex">') == source.read_text().count("\\["), source.name
+        text, page = source.read_text(), (site / "models" / source.stem / "index.html").read_text()
+        assert page.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">') == text.count("\\[")
+        assert page.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="inline">') == text.count("\\(")
+        numbers = re.findall(r"\\tag\{(\w+)\}", text)
+        assert re.findall(r'<div class="equation" id="(\w+)">', page) == numbers
+        assert "\\(" not in page, source.name
+        assert "\\[" not in page, source.name
+        assert "\\frac" not in page, source.name
+
+
+def check_offline(site: Path) -> None:
+    """No page loads anything from elsewhere: what a planner reads behind a firewall is what we have seen."""
+    for page in site.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="((?:https?:)?//[^"]*)"', page.read_text())
+        assert not loaded, f"{page.relative_to(site)}: {loaded}"
 
 
 @pytest.mark.parametrize("source", MODELS, ids=lambda path: path.stem)
