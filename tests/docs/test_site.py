@@ -90,7 +90,9 @@ def check_equations(site: Path) -> None:
 def check_offline(site: Path) -> None:
     """No page loads anything from elsewhere: what a planner reads behind a firewall is what we have seen."""
     for page in site.rglob("*.html"):
-        loaded = re.findall(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="((?:https?:)?//[^"]*)"', page.read_text())
+        loaded = re.findall(
+            r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="((?:https?:)?//[^"]*)"', page.read_text()
+        )
         assert not loaded, f"{page.relative_to(site)}: {loaded}"
 
 

@@ -11,16 +11,14 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.loads.site import copy_network
 from tests.conftest import ROOT
 from tests.network.plain import run_plainly
-from tests.network import tiny
-from tests.network.tiny import QUIET, site, two_sites
+from tests.network.tiny import QUIET, once_solved, site, two_sites
 
 
 @pytest.fixture
 def solved() -> pypsa.Network:
-    return tiny.solved(two_sites)
+    return once_solved(two_sites)
 
 
 def assert_same_results(read: pypsa.Network, n: pypsa.Network) -> None:
@@ -203,7 +201,7 @@ def test_each_operation_keeps_what_the_documentation_says(
 
 @pytest.fixture(scope="module")
 def frozen() -> pypsa.Network:
-    n = tiny.solved(two_sites)
+    n = once_solved(two_sites)
     n.aidc.freeze()
     return n
 

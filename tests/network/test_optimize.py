@@ -9,7 +9,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network import SCENARIOS, indicators, scenario_network, uses_storage
-from tests.network.tiny import QUIET, grid, job, site, two_sites
+from tests.network.tiny import QUIET, grid, job, once_solved, site, two_sites
 
 # Values of the calibrated case from an independent prototype (design, section 4): cost, grid, curtailment, battery.
 CAMPUS = {
@@ -94,8 +94,7 @@ class TestCampus:
 
 
 def test_energy_of_a_job_agrees_everywhere(tmp_path) -> None:
-    n = two_sites()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(two_sites)
     schedule = n.aidc.schedule()
     for (name, load), group in schedule.groupby(["site", "job"]):
         energy = group["energy"].sum()

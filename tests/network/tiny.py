@@ -47,7 +47,7 @@ def _solved(make: Callable[[], pypsa.Network]) -> pypsa.Network:
     return n
 
 
-def solved(make: Callable[[], pypsa.Network]) -> pypsa.Network:
+def once_solved(make: Callable[[], pypsa.Network]) -> pypsa.Network:
     """Return a copy, without its model, of a network that is solved once in all tests; `make` is a module's function.
 
     A solve takes a second and a copy none, so tests that only need a result share it.
