@@ -47,7 +47,7 @@ def common(
     """Options before any verb; those of the verbs are listed by `pypsa-aidc VERB --help`."""
 
 
-for verb in (
+for command in (
     check.check_verb,
     modes.modes_verb,
     add.add_verb,
@@ -59,7 +59,7 @@ for verb in (
     screen.screen_verb,
     headroom.headroom_verb,
 ):
-    app.command(verb.__name__.removesuffix("_verb"), cls=Verb)(configurable(with_progress(verb)))
+    app.command(command.__name__.removesuffix("_verb"), cls=Verb)(configurable(with_progress(command)))
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ REFERENCE = {
 """Packages whose public names must be in the reference, and the names that need not be."""
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_the_site_builds_strictly_and_is_complete(tmp_path: Path) -> None:
     """One build, as it takes a while: without network, every warning an error, tutorials executed."""

@@ -44,7 +44,7 @@ class Instance:
         return float(self.dispatch_cost(meter).min(initial=np.inf))
 
     def dispatch_cost(self, meter: np.ndarray) -> np.ndarray:
-        """Cost of each row of loads at the meter: sun first, but the market alone where it pays more than the reward."""
+        """Cost of each row of loads at the meter: sun first, but the market where it pays more than the reward."""
         used = np.where(self.price < -REWARD, 0.0, np.minimum(self.sun, meter))
         return np.sum(self.price * (meter - used) + REWARD * (self.sun - used), axis=-1)
 

@@ -15,6 +15,8 @@ from tests.conftest import ROOT
 from tests.network.plain import run_plainly
 from tests.network.tiny import QUIET, once_solved, site, two_sites
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture
 def solved() -> pypsa.Network:

@@ -29,7 +29,8 @@ def solved(green_campus: ModuleType) -> dict[str, tuple[pypsa.Network, aidc.netw
     results = {}
     for name in SCENARIOS:
         n = scenario_network(base, name, ["battery"])
-        options = QUIET | {"mip_rel_gap": 1e-6, "time_limit": 20.0 if name == "S3" else 120.0}
+        # S3 would take hours to prove; at this gap its best known schedule is there after some seconds.
+        options = QUIET | {"mip_rel_gap": 1.2e-2 if name == "S3" else 1e-6, "time_limit": 120.0}
         result = n.aidc.optimize(exclusive=["battery"] if uses_storage(name) else [], **options)
         results[name] = (n, result, indicators(n, ["battery"]))
     return results

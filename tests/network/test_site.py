@@ -11,6 +11,8 @@ import pypsa_aidc as aidc
 from pypsa_aidc.network.spec.spec import COLUMN
 from tests.network.tiny import FAST, QUIET, SLOW, grid, job, once_solved, one_site, site, two_sites
 
+pytestmark = pytest.mark.smoke
+
 
 def unchanged(n: pypsa.Network, before: pypsa.Network) -> bool:
     return all(

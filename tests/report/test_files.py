@@ -15,6 +15,8 @@ from pypsa_aidc import fleet
 from tests.network.tiny import QUIET, grid, job, site
 from tests.report.composed import composed, front
 
+pytestmark = pytest.mark.smoke
+
 
 def test_workbook_holds_every_number(solved_pair, tmp_path) -> None:
     path = solved_pair.aidc.report(tmp_path / "report.xlsx")
