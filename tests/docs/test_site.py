@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from pypsa_aidc.accessor import AIDC
+from pypsa_aidc.network import Results
 from tests.conftest import ROOT
 from tests.docs.blocks import PAGES
 
@@ -22,7 +24,7 @@ CONFIG = ROOT / "docs" / "mkdocs.yml"
 MODELS = sorted((PAGES / "models").glob("*.md"))
 TUTORIALS = sorted((PAGES / "tutorials").glob("*.ipynb"))
 REFERENCE = {
-    "pypsa_aidc": {"fleet"},  # A module, with a page of its own.
+    "pypsa_aidc": {"fleet", "headroom", "network", "training"},  # Packages, with pages of their own.
     "pypsa_aidc.fleet": set(),
     "pypsa_aidc.training": set(),
     "pypsa_aidc.network": set(),
@@ -63,6 +65,10 @@ def check_reference(site: Path) -> None:
         }
         missing = {f"{package}.{name}" for name, path in defined.items() if path not in documented}
         assert not missing, sorted(missing)
+    door = (site / "reference" / "aidc" / "index.html").read_text()
+    names = [name for name in dir(AIDC) if not name.startswith("_")]
+    told = [name for name in names if f"n.aidc.{name}" in door or f"{Results.__module__}.Results.{name}" in documented]
+    assert told == names
 
 
 def check_tutorials(site: Path) -> None:
