@@ -10,7 +10,6 @@ import pandas as pd
 import pypsa
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.loads.site import copy_network
 
 QUIET = {"output_flag": False, "mip_rel_gap": 1e-9}
 SLOW = aidc.training.Mode((1, 1, 4), gpus=4, flops_per_s=1e15, it_power=2.0)
@@ -44,6 +43,8 @@ def site(n: pypsa.Network, name: str = "dc", jobs: object = None, **options: obj
 def _solved(make: Callable[[], pypsa.Network]) -> pypsa.Network:
     n = make()
     n.aidc.optimize(**QUIET)
+    # PyPSA copies no network whose model is still attached to a solver.
+    del n.model
     return n
 
 
@@ -52,7 +53,7 @@ def once_solved(make: Callable[[], pypsa.Network]) -> pypsa.Network:
 
     A solve takes a second and a copy none, so tests that only need a result share it.
     """
-    return copy_network(_solved(make))
+    return _solved(make).copy()
 
 
 def one_site() -> pypsa.Network:
