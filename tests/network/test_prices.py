@@ -7,8 +7,6 @@ import pytest
 import pypsa_aidc as aidc
 from tests.network.tiny import QUIET, grid, site, two_sites
 
-pytestmark = pytest.mark.smoke
-
 
 @pytest.fixture(scope="module")
 def solved() -> pypsa.Network:

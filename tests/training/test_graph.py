@@ -14,8 +14,6 @@ from pypsa_aidc.training import Mode, Slots, cheapest_path, cheapest_through, ch
 from tests.brute_force import schedules
 from tests.strategies import horizons, plain_loads, prices, ruled_loads, uneven_horizons
 
-pytestmark = pytest.mark.smoke
-
 MODE = Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=0.5)
 HOUR = 3.6e18  # FLOPs that MODE does in an hour
 
