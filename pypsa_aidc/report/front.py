@@ -13,7 +13,8 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.network import audit, loads
+from pypsa_aidc.network import audit
+from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report import fleet_sections, sections
