@@ -138,7 +138,7 @@ class TestNothingHalfWritten:
         ({"path": "nowhere/report.html"}, "existing folder"),
         ({"path": "folder.html"}, "not a folder"),
         ({"exclusive": ["ghost"]}, "ghost"),
-        ({"values": pd.DataFrame({"value": [1.0]})}, "the table of aidc.values"),
+        ({"values": pd.DataFrame({"value": [1.0]})}, "the table of n.aidc.values"),
     ],
 )
 def test_bad_input_is_named(solved, tmp_path, options, named) -> None:
