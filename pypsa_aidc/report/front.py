@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib.style
 import pandas as pd
-import pypsa
 
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
@@ -25,6 +25,9 @@ from pypsa_aidc.report.html import html
 from pypsa_aidc.report.notices import notices
 from pypsa_aidc.report.pdf import pdf
 from pypsa_aidc.report.xlsx import xlsx
+
+if TYPE_CHECKING:
+    import pypsa
 
 WRITERS: Mapping[str, Callable[[Document], bytes]] = {".html": html, ".xlsx": xlsx, ".pdf": pdf}
 """What writes a document, by the suffix of the file."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
-import pypsa
 
 from pypsa_aidc.network import AuditReport, Site
 from pypsa_aidc.network.pypsa_api import columns
@@ -15,6 +15,9 @@ from pypsa_aidc.plots import sites as plot
 from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report import fleet_sections
 from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
+
+if TYPE_CHECKING:
+    import pypsa
 
 MOST_SITES = 6
 """Sites that get figures of their own; with more, only the overview of all is drawn."""
@@ -45,7 +48,8 @@ def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
     elif "objective" in status:
         found.append(Fact("objective", shown(status["objective"]), "USD"))
     meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
-    energy = float(meter @ n.snapshot_weightings["stores"].loc[meter.index])
+    hours = n.snapshot_weightings["stores"].loc[meter.index]
+    energy = float(meter.to_numpy(float) @ hours.to_numpy(float))
     found += [
         Fact("energy at the meters", shown(energy), "MWh"),
         Fact("peak of all meters", shown(float(meter.max())), "MW"),

@@ -125,8 +125,8 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         payment = energy * columns(prices, [account.bus])[account.bus].loc[power.index]
         table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False))}
         totals[name] = totals.get(name, 0.0) + table[name, part]["payment"]
-    for name, payment in totals.items():
-        table[name, TOTAL] = {"energy": float((power[name, "meter"] * weight).sum()), "payment": payment}
+    for name, paid in totals.items():
+        table[name, TOTAL] = {"energy": float((power[name, "meter"] * weight).sum()), "payment": paid}
     # Parts of a site or fleet together, the total after them.
     table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")
