@@ -21,7 +21,7 @@ from pypsa_aidc.network.pypsa_api import copy_network
 from tests.conftest import ROOT
 from tests.headroom.grids import triangle
 from tests.network.test_fleet import tight
-from tests.network.tiny import QUIET, grid, job, site
+from tests.network.tiny import grid, job, once_solved, site
 from tests.report.page import Page
 
 
@@ -121,8 +121,7 @@ def test_the_answer_has_the_notices_of_the_file(folder, tmp_path) -> None:
 
 
 def test_fleets_without_sites(tmp_path) -> None:
-    n = tight()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(tight)
     n.export_to_netcdf(tmp_path / "fleet.nc")
     answer = answered(tmp_path / "fleet.nc", "--out", tmp_path / "r.html")
     assert set(answer["tables"]) == {"jobs", "fleets", "calls", "limits"}

@@ -14,6 +14,8 @@ from pypsa_aidc import GPU, InputError, Job, MemoryModel, Transformer, generate_
 from pypsa_aidc.training import Candidates, Mode, PowerModel
 from pypsa_aidc.training.modes import mark_dominated
 
+pytestmark = pytest.mark.smoke
+
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
 A100 = GPU.preset("A100-80GB")
 

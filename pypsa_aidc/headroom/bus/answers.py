@@ -283,5 +283,5 @@ def _check_size(size: float) -> None:
 def _snapshots(values: list[object], snapshots: pd.Index) -> np.ndarray:
     """Snapshots as dates with NaT, or as text with "" where there is none."""
     if isinstance(snapshots, pd.DatetimeIndex):
-        return np.array([np.datetime64("NaT") if value is None else value for value in values], "datetime64[ns]")
+        return np.array([np.datetime64("NaT", "ns") if value is None else value for value in values], "datetime64[ns]")
     return np.array(["" if value is None else str(value) for value in values], dtype=object)
