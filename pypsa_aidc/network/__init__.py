@@ -1,5 +1,7 @@
 """AIDCs in PyPSA networks: added, solved, priced, audited. The only package that knows PyPSA and linopy."""
 
+from pypsa import Network
+
 from pypsa_aidc.network.checks.after import AuditReport, audit
 from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import explain
@@ -33,6 +35,7 @@ __all__ = [
     "Findings",
     "Fleet",
     "FleetTerms",
+    "Network",
     "Result",
     "Results",
     "Site",

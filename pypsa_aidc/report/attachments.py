@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +15,10 @@ from matplotlib.figure import Figure
 
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.report.document import Picture, Section, Table, shown
+from pypsa_aidc.markup import Table, shown, whole
+from pypsa_aidc.network import Results
+from pypsa_aidc.plots import bus_map
+from pypsa_aidc.report.document import Map, Picture, Section
 
 
 class Headroom(Protocol):
@@ -38,9 +43,10 @@ class Attachments:
     synthetic: tuple[str, ...] = ()
     peak: float | None = None
     backtest: pd.DataFrame | None = None
+    interactive: bool = False
 
-    def sections(self, peaks: pd.Series[float]) -> tuple[Section, ...]:
-        """Sections on surface, contract and headroom, as far as they are there; `peaks` at the meters, MW."""
+    def sections(self, results: Results, peaks: pd.Series[float]) -> tuple[Section, ...]:
+        """Sections on surface, contract, headroom and places, as far as they are there; `peaks` at the meters, MW."""
         found = []
         if self.surface is not None:
             found.append(_surface(self.surface))
@@ -48,6 +54,9 @@ class Attachments:
             found.append(_contract(self.contract, self.peak, peaks, self.backtest))
         if self.headroom is not None:
             found.append(_headroom(self.headroom))
+        if self.interactive:
+            frame = None if self.headroom is None else self.headroom.to_frame()
+            found.append(_map(results, frame if frame is not None and "headroom" in frame else None))
         return tuple(found)
 
 
@@ -114,7 +123,7 @@ def _headroom(headroom: Headroom) -> Section:
         tables.insert(0, Table("What limits headroom", _limits(frame), {"least": "MW", "most": "MW"}))
     pictures, absent = [], []
     try:
-        pictures.append(Picture("Headroom", alt, _figure(headroom)))
+        pictures.append(Picture("Headroom", alt, whole(headroom.plot())))
     except InputError as error:
         absent.append(f"There is no map: {'; '.join(map(str, error.faults))}")
     attrs = getattr(getattr(headroom, "data", None), "attrs", {})
@@ -124,11 +133,16 @@ def _headroom(headroom: Headroom) -> Section:
     return Section("Headroom", tuple(text), tuple(pictures), tuple(tables), tuple(absent))
 
 
-def _figure(headroom: Headroom) -> Figure:
-    drawn = headroom.plot()
-    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
-    assert figure is not None, "axes without a figure"
-    return figure
+def _map(results: Results, headroom: pd.DataFrame | None) -> Section:
+    """A map to move about in; where buses have no place, why there is none."""
+    try:
+        deck = results.plot.explore(headroom)
+    except InputError as error:
+        return Section("Map", absent=(f"There is no map: {'; '.join(map(str, error.faults))}",))
+    with TemporaryDirectory() as folder:
+        page = bus_map.save(deck, Path(folder) / "map.html", "Network", headroom).read_text(encoding="utf-8")
+    said = "Drag to move, turn the wheel to zoom; what is under the pointer says its name and numbers."
+    return Section("Map", (said,), maps=(Map("The network and its AI data centers", page),))
 
 
 def _limits(frame: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.plain import settle
+from pypsa_aidc.plain import large, settle
 from pypsa_aidc.training.job import Job
 from pypsa_aidc.training.mode_table import Mode, ModeTable, Size
 from pypsa_aidc.training.rules import Rules
@@ -122,7 +122,8 @@ class TrainingLoad:
             faults.add("modes", reasons, "at least one feasible mode", "More GPUs, memory options or other candidates.")
         faults.raise_any()
         model = job.model
-        description = f"{model.name}, {job.tranche_ratio:.4%} of {job.tokens:.3g} tokens, batch {job.batch}"
+        share = f"{100 * job.tranche_ratio:.6g} % of {large(job.tokens)} tokens"
+        description = f"{model.name}, {share}, batch {job.batch:,}"
         rules = Rules(**options) if rules is None else rules
         fixed = None
         if baseline is not None:

@@ -114,8 +114,10 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         Index (site, part), the last part of each ``"total"``; `level` (``"IT"`` for the parts of a site, before the
         PUE, ``"meter"`` for fleets and all totals), `energy` (MWh at that level), `payment` (USD, that of a total the
-        sum) and `price` (USD/MWh, payment over energy; NaN where there is none). Relief of a fleet counts negative: it
-        is what the fleet does not draw and does not pay. Payments are NaN where the network has no prices.
+        sum), `price` (USD/MWh, payment over energy; NaN where there is none), `mean_price` (USD/MWh over time at that
+        level) and `timing` (USD, what the energy would cost at the mean price less what it does cost). Relief of a
+        fleet counts negative: it is what the fleet does not draw and does not pay. Payments are NaN where the network
+        has no prices.
     """
     accounts = [
         (site.name, part, site.bus, power[site.name, part])
@@ -138,19 +140,26 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     weight = n.snapshot_weightings["objective"].loc[power.index]
     for name, part, bus, drawn in accounts:
         energy = drawn * weight
-        payment = energy * columns(prices, [bus])[bus].loc[power.index]
-        table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False))}
+        price = columns(prices, [bus])[bus].loc[power.index]
+        payment, mean = energy * price, float((price * weight).sum(skipna=False) / weight.sum())
+        table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False)), "mean": mean}
         totals[name] = totals.get(name, 0.0) + table[name, part]["payment"]
     for name, payment in totals.items():
-        table[name, TOTAL] = {"energy": float((power[name, "meter"] * weight).sum()), "payment": payment}
+        own = [row for (owner, _), row in table.items() if owner == name]
+        energy = float((power[name, "meter"] * weight).sum())
+        at_mean = sum(row["mean"] * row["energy"] for row in own)
+        table[name, TOTAL] = {"energy": energy, "payment": payment, "mean": at_mean / energy if energy else np.nan}
     # Parts of a site or fleet together, the total after them.
     table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")
     at_meter = [name in fleets(n) or part == TOTAL for name, part in table]
     frame.insert(0, "level", np.where(at_meter, "meter", "IT"))
     frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
+    frame["mean_price"] = frame.pop("mean")
+    frame["timing"] = frame["mean_price"] * frame["energy"] - frame["payment"]
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
-    frame.attrs["units"] = {"energy": "MWh", "payment": "USD", "price": "USD/MWh"}
+    usd = {"payment": "USD", "timing": "USD", "price": "USD/MWh", "mean_price": "USD/MWh"}
+    frame.attrs["units"] = {"energy": "MWh"} | usd
     return frame
 
 
