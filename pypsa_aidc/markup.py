@@ -28,7 +28,7 @@ STYLE = """
 .aidc .unit { font-weight: 400; white-space: nowrap; }
 .aidc td.words { min-width: min(14rem, 40vw); white-space: normal; }
 .aidc th.number, .aidc td.number { text-align: right; }
-.aidc .wide { overflow-x: auto; }
+.aidc .wide { margin: .5rem 0 1rem; overflow-x: auto; }
 /* Figures are drawn on white, and stay so in the dark: colours of carriers are chosen for it. */
 .aidc img { display: block; box-sizing: border-box; max-width: 100%; height: auto; padding: .25rem; background: #fff;
   border-radius: .3rem; }
@@ -213,12 +213,12 @@ def shown(value: object) -> str:
     return str(value)
 
 
-def money(value: float) -> str:
+def usd(value: float) -> str:
     """Return USD as text, with cents below a million.
 
     Examples
     --------
-    >>> money(1079.0), money(2.5e6)
+    >>> usd(1079.0), usd(2.5e6)
     ('1,079.00', '2,500,000')
     """
     return f"{value:,.{CENTS if abs(value) < 1e6 else 0}f}"
@@ -255,7 +255,8 @@ def card(
     tables: Callable[[], Iterable[Table]],
     plot: Callable[[], Figure | Axes] | None = None,
     *,
-    rows: int = 12,
+    title: str = "",
+    rows: int = 20,
     more: str = "in .to_frame()",
 ) -> str:
     """Return what a notebook shows of an object: headline, tables and a figure; what is missing is said in words.
@@ -263,25 +264,27 @@ def card(
     Parameters
     ----------
     thing
-        The object; the first line of its `repr` is the headline.
+        The object.
     tables, plot
         Make the tables and the figure. Whatever error they raise is said in their place: a notebook that shows an
         object must not stop because there is nothing to show.
+    title
+        Headline; the first line of its `repr` if empty.
     rows
         Of a table, at most.
     more
         Where the other rows are.
     """
     parts: list[str] = []
-    title = type(thing).__name__
     try:
-        title = repr(thing).splitlines()[0]
+        title = title or repr(thing).splitlines()[0]
         for table in tables():
-            parts.append(table.html(rows, more) if len(table.frame) else _said(f"{table.title or 'table'}: empty"))
+            parts.append(table.html(rows, more) if len(table.frame) else _said(f"{table.title or 'Table'}: none"))
     except Exception as error:
         parts.append(_said(str(error)))
+    title = title or type(thing).__name__
     try:
-        parts += [f'<img src="{small(plot())}" alt="{escape(title)}">'] if plot is not None else []
+        parts += [f'<img src="{small(plot())}" width="560" alt="{escape(title)}">'] if plot is not None else []
     except Exception as error:
         parts.append(_said(f"No figure: {error}"))
     # What is missing for the tables is most often missing for the figure, too, and need not be said twice.
@@ -290,7 +293,7 @@ def card(
 
 
 def _said(text: str) -> str:
-    return "".join(f"<p>{escape(line.strip())}</p>" for line in text.splitlines() if line.strip())
+    return f"<p>{escape(' '.join(text.split()))}</p>"
 
 
 def small(drawn: Figure | Axes) -> str:
@@ -305,7 +308,10 @@ def small(drawn: Figure | Axes) -> str:
 
 def whole(drawn: Figure | Axes) -> Figure:
     """Return the figure, of axes the one they are in."""
-    figure: Any = drawn if hasattr(drawn, "savefig") else drawn.get_figure(root=True)
+    found: Any = drawn
+    if not hasattr(drawn, "savefig"):
+        found = drawn.get_figure(root=True)
+    figure: Figure = found
     assert figure is not None, "axes without a figure"
     return figure
 
@@ -313,7 +319,7 @@ def whole(drawn: Figure | Axes) -> Figure:
 @contextmanager
 def narrowed(figure: Figure) -> Iterator[None]:
     """Make a figure narrower for a while, letters as they are, as far as nothing is cut off at its edges."""
-    before = figure.get_size_inches()
+    before = (float(figure.get_figwidth()), float(figure.get_figheight()))
     try:
         for width in (*NARROWER, before[0]):
             figure.set_size_inches(width, before[1])

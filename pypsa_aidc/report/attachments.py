@@ -63,10 +63,6 @@ class Attachments:
 def _surface(surface: Surface) -> Section:
     """Dependable power by duration and reliability."""
     attrs = surface.data.attrs
-    grid = pd.DataFrame(surface.K.to_pandas())
-    grid.columns = [f"K at {alpha:g}" for alpha in surface.data["reliability"].to_numpy()]
-    units = dict.fromkeys(grid.columns, "MW") | {"duration": "h"}
-    grid["windows"] = surface.data["windows"].to_series()
     highest, lowest = (shown(float(getattr(np, f"nan{end}")(surface.K.to_numpy()))) for end in ("max", "min"))
     alt = f"Dependable power K over duration, one line for each reliability, between {lowest} and {highest} MW."
     text = (
@@ -75,7 +71,10 @@ def _surface(surface: Surface) -> Section:
         f"condition: {attrs.get('condition', 'none')}. Source: {attrs.get('source', 'unknown')}.",
     )
     pictures = (Picture("Dependable power K", alt, surface.plot()),)
-    tables = (Table("Surface K", grid, units), Table("Surface K long", surface.to_frame(), {"K": "MW"}, long=True))
+    tables = (
+        Table("Surface K", surface.by_duration()),
+        Table("Surface K long", surface.to_frame(), {"K": "MW"}, long=True),
+    )
     return Section("Dependable power", text, pictures, tables)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pypsa_aidc.markup import Table, money, shown
+from pypsa_aidc.markup import Table, shown, usd
 from pypsa_aidc.network import AuditReport, Fleet, Network, Results
 from pypsa_aidc.network.results.costs import TOTAL, rewards
 from pypsa_aidc.plots import money
@@ -35,11 +35,11 @@ def facts(n: Network, audit: AuditReport) -> tuple[Fact, ...]:
     if accessor.fleets:
         found.append(Fact("fleets", str(len(accessor.fleets))))
     if not n.has_scenarios:
-        found.append(Fact("operating cost", money(float(accessor.costs()["cost"].sum())), "USD"))
+        found.append(Fact("operating cost", usd(float(accessor.costs()["cost"].sum())), "USD"))
         if _has_prices(accessor):
-            found.append(Fact("bill", money(_paid(accessor)), "USD"))
+            found.append(Fact("bill", usd(_paid(accessor)), "USD"))
     elif "objective" in status:
-        found.append(Fact("objective", money(float(str(status["objective"]))), "USD"))
+        found.append(Fact("objective", usd(float(str(status["objective"]))), "USD"))
     summary = accessor.summary()
     meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
     found += [
@@ -60,8 +60,7 @@ def summary(n: Network) -> Section:
     accessor = Results(n)
     tables, text = [], []
     if accessor.sites:
-        units = {"training_energy": "MWh IT", "gpu_hours": "GPU-h", "waiting_hours": "h", "boundary_idle": "GPU-h"}
-        tables.append(Table("Sites", accessor.summary().loc[list(accessor.sites)], units))
+        tables.append(Table("Sites", accessor.summary().loc[list(accessor.sites)]))
         text.append(
             "Energy, peak and least power are those at the meter; waiting hours are summed over the jobs of a site, "
             "before they are done; boundary idle is what is left of the last slot of a training edge."
@@ -106,7 +105,7 @@ def balance(n: Network) -> Section:
     energy = frame.mul(n.snapshot_weightings["stores"].loc[frame.index], axis=0).sum().round(9) + 0.0
     curtailed = energy["curtailment"]
     sources = energy.drop([*_USES, "curtailment"])
-    main = sources.drop("storage").idxmax()
+    main = str(sources.drop("storage").idxmax())
     alt = (
         f"Power by source over time. The AIDCs draw {shown(energy['AIDC'])} MWh; the largest source is {main} with "
         f"{shown(sources[main])} MWh; {shown(curtailed)} MWh are curtailed."
@@ -130,9 +129,7 @@ def jobs(n: Network) -> Section:
     steps, own = accessor.schedule(), accessor.jobs.loc[list(accessor.sites)]
     sizes = ["pipeline", "tensor", "data"]
     named = steps.drop(columns=sizes)
-    named.insert(
-        steps.columns.get_loc("pipeline"), "mode", ["·".join(map(str, size)) for size in steps[sizes].to_numpy()]
-    )
+    named.insert(list(steps).index("pipeline"), "mode", ["·".join(map(str, size)) for size in steps[sizes].to_numpy()])
     restarts = int(steps["restart"].sum())
     alt = (
         f"Gantt chart of {len(own)} jobs: {len(steps)} training edges, each ending at a checkpoint, in "
@@ -163,7 +160,7 @@ def execution(n: Network) -> Section:
         text.append(f"{len(found)} sites: none is drawn alone; all are in the workbook.")
         found = {}
     for site in found.values():
-        meter, used = power[site.name, "meter"], gpus[site.name].sum(axis=1)
+        meter, used = power[site.name, "meter"], pd.DataFrame(gpus[site.name]).sum(axis=1)
         ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in progress[site.name].iloc[-1].items())
         alt = f"Power of {site.name} at the meter by part over time, {shown(meter.min())} to {shown(meter.max())} MW."
         title = f"{site.name}: what the load consists of"
@@ -195,7 +192,8 @@ def fleets(n: Network) -> Section:
         Table("Fleets", both, units | {"hours_of_relief": "h"}),
         Table("Terms of fleets", terms, {"checkpoint": "h", "hours": "h"}),
     ]
-    depths = [row for name, fleet in found.items() for row in _depths(fleet, float(sizes.at[name, "p_nom"]))]
+    L = sizes["p_nom"].to_dict()
+    depths = [row for name, fleet in found.items() for row in _depths(fleet, L[name])]
     if depths:
         units = {"duration": "h", "depth": "MW", "share_of_size": "%", "pause": "h"}
         tables.append(Table("Relief by duration", pd.DataFrame(depths).set_index("fleet"), units))
@@ -307,9 +305,7 @@ def prices(n: Network, values: pd.DataFrame | None) -> Section:
 def audit(report: AuditReport) -> Section:
     """Every constraint, checked again from the decoded schedule."""
     frame = report.to_frame()
-    worst = frame.groupby("check", sort=False).agg(
-        checked=("where", "size"), worst=("violation", "max"), unit=("unit", "first"), passed=("passed", "all")
-    )
+    worst = report.by_check()
     failed = int((~frame["passed"]).sum())
     alt = f"Worst violation of each of {len(worst)} kinds of checks; {failed} of {len(frame)} checks failed."
     tables = [Table("Audit", worst)]

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pandas as pd
+
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.plain import large, settle
 from pypsa_aidc.training.job import Job
@@ -129,6 +131,35 @@ class TrainingLoad:
         if baseline is not None:
             fixed = modes.mode(baseline) if isinstance(modes, ModeTable) else _of_size(job.name, usable, baseline)
         return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the work, and what each mode makes of it."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> list[Table]:
+            rules, deadline = self.rules, "end of the horizon" if self.deadline is None else self.deadline
+            baseline = "none" if self.baseline is None else self.baseline.label
+            terms = [
+                ("what", self.description or "not stated", ""),
+                ("work", self.work / 1e18, "EFLOP"),
+                ("segments between checkpoints", rules.count, ""),
+                ("arrival", rules.arrival, "h"),
+                ("deadline", deadline, "" if self.deadline is None else "h"),
+                ("may wait at checkpoints", rules.waiting, ""),
+                ("mode of fixed training", baseline, ""),
+            ]
+            modes = [
+                (mode.label, mode.gpus, mode.it_power, self.hours(mode), mode.it_power * self.hours(mode))
+                for mode in self.modes
+            ]
+            names = ["mode", "gpus", "it_power", "hours", "energy"]
+            units = {"it_power": "MW", "hours": "h", "energy": "MWh IT"}
+            return [
+                Table("Job", pd.DataFrame(terms, columns=["term", "value", "unit"])),
+                Table("The whole of it in one mode", pd.DataFrame(modes, columns=names), units),
+            ]
+
+        return card(self, tables, title=f"TrainingLoad {self.name!r}", more="in .modes")
 
     def hours(self, mode: Mode) -> float:
         """Hours that the whole tranche takes in one mode without pause or loss."""

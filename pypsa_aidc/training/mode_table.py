@@ -99,6 +99,22 @@ class ModeTable:
             f"{len(self)} effective)"
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the effective modes, why the others are out, and the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> list[Table]:
+            modes = self.frame[self.frame["reason"] == ""].drop(columns="reason")
+            modes = modes.assign(efficiency=100 * modes["efficiency"], flops_per_s=modes["flops_per_s"] / 1e15)
+            units = {"efficiency": "%", "flops_per_s": "PFLOP/s", "it_power": "MW", "memory_gb": "GB"}
+            reasons = self.frame["reason"].str.extract(r"^(\w*)")[0].replace("", "effective").value_counts()
+            return [
+                Table("Effective modes", modes, units),
+                Table("Candidates", reasons.rename_axis("outcome").rename("count").to_frame()),
+            ]
+
+        return card(self, tables, self.plot)
+
     @property
     def effective(self) -> tuple[Mode, ...]:
         """A_eff: feasible modes that no other dominates, by GPUs."""

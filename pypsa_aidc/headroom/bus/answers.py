@@ -141,6 +141,12 @@ class BusHeadroom:
         rows += [f"  {note}" for note in str(attrs["notes"]).split("; ") if note]
         return "\n".join(rows)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the buses with the most headroom first, and the map."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("", self.to_frame().sort_values("headroom", ascending=False))], self.plot)
+
     @property
     def headroom(self) -> pd.Series:
         """Largest site by bus, MW."""

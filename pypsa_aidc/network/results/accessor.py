@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,17 @@ class Results:
         jobs = sum(len(site.loads) for site in found.values())
         more = f", {len(loads)} fleets" if loads else ""
         return f"AIDCs of the network: {', '.join([*found, *loads]) or 'none'} ({jobs} jobs{more})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the jobs and fleets, what they did once solved, and the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> Iterator[Table]:
+            yield Table("Jobs and fleets", self.jobs, {"p_nom": "MW", "hours": "h", "deadline": "h"})
+            if len(self.jobs):
+                yield Table("Results", self.summary())
+
+        return card(self, tables, self.plot, more="in .jobs or .summary()")
 
     @property
     def sites(self) -> dict[str, Site]:
@@ -286,7 +298,8 @@ class Results:
         if self.sites:
             self._add_execution(table, power, hours)
         frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("site")
-        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"}
+        hours_of = {"waiting_hours": "h", "gpu_hours": "GPU-h", "boundary_idle": "GPU-h"}
+        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"} | hours_of
         return frame
 
     def _add_execution(self, table: dict[str, dict[str, float]], power: pd.DataFrame, hours: pd.Series) -> None:

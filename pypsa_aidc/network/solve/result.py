@@ -84,6 +84,12 @@ class Result:
             f"(of {self.edges_before_pruning}), prices from {self.prices}, {checked})"
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: how it ended, with the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("", self.to_frame())], self.plot)
+
     def to_frame(self) -> pd.DataFrame:
         """Columns `quantity`, `value`, `unit`."""
         rows = [
