@@ -7,7 +7,6 @@ import pypsa
 
 from pypsa_aidc.network.loads.fleet_spec import Fleet
 from pypsa_aidc.network.results.accessor import Results
-from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report.document import Picture, Section, Table, shown
 
 MOST_FLEETS = 6
@@ -42,7 +41,7 @@ def section(n: pypsa.Network) -> Section:
     text, absent = [_bound(limits, calls, found)], []
     pictures: tuple[Picture, ...] = ()
     if len(found) <= MOST_FLEETS:
-        pictures = tuple(_picture(fleet, pd.DataFrame(power[fleet]), calls[calls["fleet"] == fleet]) for fleet in found)
+        pictures = tuple(_picture(accessor, fleet, power, calls) for fleet in found)
     else:
         absent.append(f"{len(found)} fleets: none is drawn; all are in the workbook.")
     text.append(
@@ -147,12 +146,12 @@ def _bound(limits: pd.DataFrame, calls: pd.DataFrame, found: dict[str, Fleet]) -
     return " ".join(words)
 
 
-def _picture(fleet: str, power: pd.DataFrame, calls: pd.DataFrame) -> Picture:
-    meter = power["meter"]
+def _picture(accessor: Results, fleet: str, power: pd.DataFrame, calls: pd.DataFrame) -> Picture:
+    meter, calls = power[fleet, "meter"], calls[calls["fleet"] == fleet]
     verb = "call sheds" if len(calls) == 1 else "calls shed"
     shed = f"{len(calls)} {verb} {shown(float(calls['energy'].sum()))} MWh" if len(calls) else "nothing is shed"
     alt = (
         f"Power of {fleet} at the meter over time, {shown(float(meter.min()))} to {shown(float(meter.max()))} MW, with "
         f"its calls marked: {shed}."
     )
-    return Picture(f"{fleet}: power, relief and calls", alt, solve_plots.fleet(power, calls, fleet))
+    return Picture(f"{fleet}: power, relief and calls", alt, accessor.plot.calls(fleet))

@@ -11,22 +11,16 @@ from pypsa_aidc.network import AuditReport, Site
 from pypsa_aidc.network.index import columns
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.results.costs import TOTAL, rewards
-from pypsa_aidc.plots import sites as plot
-from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report import fleet_sections
 from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
 
 MOST_SITES = 6
 """Sites that get figures of their own; with more, only the overview of all is drawn."""
 
-MOST_SOURCES = 6
-"""Largest sources, each drawn apart; the others are drawn together, since colours run out before carriers do."""
-
 NO_PRICES = "none"
 """Origin of prices where there are none, as `Result.prices` says it."""
 
-_OTHERS, _NO_SOURCES = "other sources", ["storage", "curtailment", "AIDC", "other load"]
-_FREE_COLOURS = (plot.BLUE, plot.ORANGE, plot.PURPLE, plot.SKY, plot.RED, plot.YELLOW)
+_NO_SOURCES = ["storage", "curtailment", "AIDC", "other load"]
 
 
 def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
@@ -113,7 +107,8 @@ def balance(n: pypsa.Network) -> Section:
     """What fed the network, and what it fed."""
     if n.has_scenarios:
         return Section("Balance", absent=("The network has scenarios: there is no single balance to show.",))
-    frame = Results(n).balance()
+    accessor = Results(n)
+    frame = accessor.balance()
     hours = n.snapshot_weightings["stores"].loc[frame.index]
     energy = frame.mul(hours, axis=0).sum().rename("energy").rename_axis("source").to_frame()
     main = energy["energy"].drop(_NO_SOURCES).idxmax()
@@ -122,8 +117,7 @@ def balance(n: pypsa.Network) -> Section:
         f"{main} with {shown(energy.at[main, 'energy'])} MWh; {shown(energy.at['curtailment', 'energy'])} MWh are "
         "curtailed."
     )
-    drawn = _fewer_sources(frame, energy["energy"])
-    picture = Picture("Power by source", alt, plot.balance({"": drawn}, _colours(n, drawn)))
+    picture = Picture("Power by source", alt, accessor.plot.balance())
     text = ("Storage counts positive when it feeds the network.",)
     tables = (
         Table("Energy by source", _without_dust(energy), {"energy": "MWh"}),
@@ -147,7 +141,7 @@ def jobs(n: pypsa.Network) -> Section:
         "A bar is a training edge: the job stays in one mode, pipeline·tensor·data, until its next checkpoint. Between "
         "bars a job waits at a checkpoint and holds no GPUs.",
     )
-    picture = Picture("Jobs, modes and checkpoints", alt, plot.gantt(steps, accessor.gpus().index))
+    picture = Picture("Jobs, modes and checkpoints", alt, accessor.plot.gantt())
     tables = (
         Table("Jobs", own, units),
         Table("Schedule", steps, units | {"boundary_idle": "GPU-h"}),
@@ -163,10 +157,10 @@ def execution(n: pypsa.Network) -> Section:
     power, gpus, progress = accessor.power()[list(found)], accessor.gpus(), accessor.progress()
     if len(found) > 1:
         alt = f"Power at the meter, GPUs and progress of {len(found)} sites over time."
-        pictures.append(Picture("All sites", alt, plot.sites(power, gpus, progress)))
+        pictures.append(Picture("All sites", alt, accessor.plot()))
     if len(found) <= MOST_SITES:
         for site in found.values():
-            pictures += _site_pictures(site, power, gpus, progress)
+            pictures += _site_pictures(accessor, site, power, gpus, progress)
     else:
         text.append(f"{len(found)} sites: none is drawn alone; all are in the workbook.")
     tables = (
@@ -185,13 +179,11 @@ def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
     if origin == NO_PRICES or n.has_scenarios:
         absent.append("There are no prices to show, and so no payments: see the notice at the top.")
     else:
-        price = _grid_prices(n, accessor)
-        meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
+        price = accessor.grid_prices()
         spread = ", ".join(f"{site} {shown(price[site].min())} to {shown(price[site].max())}" for site in price)
         whose = " and ".join(word for word, there in (("site", accessor.sites), ("fleet", accessor.fleets)) if there)
         alt = f"Price and power at the meter of each {whose} over time; prices in USD/MWh: {spread}."
-        figure = solve_plots.prices(price, meter, f"prices from the {origin}")
-        pictures.append(Picture(f"Prices at the grid bus of each {whose}", alt, figure))
+        pictures.append(Picture(f"Prices at the grid bus of each {whose}", alt, accessor.plot.prices()))
         units = {"energy": "MWh IT", "payment": "USD", "paid": "USD/MWh", "mean_price": "USD/MWh", "timing": "USD"}
         if accessor.sites:
             tables.append(Table("Payments", _payments(n, accessor), units))
@@ -207,9 +199,11 @@ def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
     if values is None and accessor.sites:
         absent.append("Values of GPUs, connection and waiting need further solves; they were not asked for.")
     if values is not None:
+        from pypsa_aidc.plots.money import plot_values
+
         known = ", ".join(f"{shown(key)} {shown(value)} USD" for key, value in values["value"].items())
         alt = f"Value of flexibility by site: {known}."
-        pictures.append(Picture("Value of flexibility", alt, solve_plots.flexibility(values)))
+        pictures.append(Picture("Value of flexibility", alt, plot_values(values)))
         tables.append(Table("Value of flexibility", values, {"value": "USD", "uncertainty": "USD"}))
         text.append(
             "Values of flexibility come from solving again with one step more, or without waiting; discrete decisions "
@@ -238,7 +232,9 @@ def audit(report: AuditReport) -> Section:
     return Section("Audit", text, (Picture("Audit", alt, report.plot()),), tuple(tables))
 
 
-def _site_pictures(site: Site, power: pd.DataFrame, gpus: pd.DataFrame, progress: pd.DataFrame) -> Sequence[Picture]:
+def _site_pictures(
+    accessor: Results, site: Site, power: pd.DataFrame, gpus: pd.DataFrame, progress: pd.DataFrame
+) -> Sequence[Picture]:
     name, pool = site.name, site.spec.gpus
     parts, used, done = (pd.DataFrame(frame[name]) for frame in (power, gpus, progress))
     ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in done.iloc[-1].items())
@@ -247,45 +243,15 @@ def _site_pictures(site: Site, power: pd.DataFrame, gpus: pd.DataFrame, progress
             f"{name}: what the load consists of",
             f"Power of {name} at the meter by part over time, {shown(parts['meter'].min())} to "
             f"{shown(parts['meter'].max())} MW.",
-            plot.composition(parts, name),
+            accessor.plot.composition(name),
         ),
         Picture(
             f"{name}: GPUs and progress",
             f"GPUs in use of {name} over time, at most {used.sum(axis=1).max():,.0f} of {pool:,}; progress at the end: "
             f"{ended}.",
-            plot.execution(used, done, pool, name),
+            accessor.plot.execution(name),
         ),
     ]
-
-
-def _fewer_sources(frame: pd.DataFrame, energy: pd.Series) -> pd.DataFrame:
-    """Keep the largest sources that feed at all, and add up the others."""
-    sources = energy.drop(_NO_SOURCES).sort_values(ascending=False, kind="stable")
-    kept = list(sources.index[:MOST_SOURCES][sources.to_numpy()[:MOST_SOURCES] > 0])
-    rest = frame[sources.index.difference(kept)].sum(axis=1)
-    fewer = frame[[name for name in frame if name in kept]]
-    fewer = fewer.assign(**{_OTHERS: rest}) if rest.abs().max() > 0 else fewer
-    return fewer.join(frame[_NO_SOURCES])
-
-
-def _colours(n: pypsa.Network, frame: pd.DataFrame) -> dict[str, str]:
-    """Colours of carriers where they have one, and of Okabe and Ito where not; storage keeps its green."""
-    given = n.carriers["color"].fillna("")
-    free = iter(_FREE_COLOURS)
-    colours = {}
-    for source in map(str, frame.columns.drop(_NO_SOURCES)):
-        colour = given.get(source, "")
-        colours[source] = plot.GREY if source == _OTHERS else colour or next(free)
-    return colours
-
-
-def _grid_prices(n: pypsa.Network, accessor: Results) -> pd.DataFrame:
-    """Price at the grid bus of each site and fleet, USD/MWh."""
-    buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in accessor.sites.values()}
-    buses |= {fleet: str(n.generators.at[fleet, "bus"]) for fleet in accessor.fleets}
-    chosen = accessor.power().index
-    price = columns(n.c.buses.dynamic["marginal_price"], sorted(set(buses.values()))).loc[chosen]
-    return pd.DataFrame({site: price[bus] for site, bus in buses.items()}).rename_axis(columns="site")
 
 
 def _paid(accessor: Results) -> float:
