@@ -17,7 +17,6 @@ from pypsa_aidc.cli.dispatch_table import Run, columns_of, frame_of, has_other_l
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
 from pypsa_aidc.network import SCENARIOS, describe, export, load, optimize, scenario_network, uses_storage
-from pypsa_aidc.plots import sites as plot
 from pypsa_aidc.progress import track, waiting
 
 BUNDLED = "green_campus"
@@ -263,21 +262,15 @@ def _drawn_site(n: pypsa.Network) -> str:
 
 
 def _draw(runs: list[Run], out: Path) -> list[Path]:
+    from pypsa_aidc.plots.balance import plot_balances
+
     last, site = runs[-1], _drawn_site(runs[-1].network)
     shown = {run.scenario: run for run in (runs[0], last)}
-    title = f"{last.scenario}: {describe(last.scenario)}"
-    colours = last.network.carriers["color"].to_dict()
+    balances = {f"{name}: {describe(name)}": run.network.aidc.balance() for name, run in shown.items()}
     figures = {
-        "balance.png": plot.balance(
-            {f"{name}: {describe(name)}": run.network.aidc.balance() for name, run in shown.items()}, colours
-        ),
-        "composition.png": plot.composition(last.network.aidc.power()[site], f"{site}, {title}"),
-        "execution.png": plot.execution(
-            last.network.aidc.gpus()[site],
-            last.network.aidc.progress()[site],
-            last.network.aidc.sites[site].spec.gpus,
-            f"{site}, {title}",
-        ),
+        "balance.png": plot_balances(balances, last.network.carriers),
+        "composition.png": last.network.aidc.plot.composition(site),
+        "execution.png": last.network.aidc.plot.execution(site),
     }
     paths = []
     for name, figure in figures.items():

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from pypsa_aidc import fleet
-from pypsa_aidc import plots as fleet_plots
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, told_warnings
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.studies.scaling import UNITS
@@ -149,10 +148,12 @@ def fleet_verb(
     shares = (envelope.layers().sum("hour") / float(envelope.workload.sum())).to_series().to_frame("share")
     report.table("layers", shares, "Shares of workload energy")
     if figures:
-        report.figure("figure_01_load", fleet_plots.plot_load(ensemble))
-        report.figure("figure_03_boundary", fleet_plots.plot_boundary(envelope))
-        report.figure("figure_07_components", fleet_plots.plot_components(envelope))
-        report.figure("figure_12_layers", fleet_plots.plot_layers(envelope))
+        from pypsa_aidc.plots.envelope import plot_boundary, plot_components
+
+        report.figure("figure_01_load", ensemble.plot())
+        report.figure("figure_03_boundary", plot_boundary(envelope))
+        report.figure("figure_07_components", plot_components(envelope))
+        report.figure("figure_12_layers", envelope.plot())
     _aggregation(statistics, central, report, seed, figures)
     if execution is not None:
         _scheduler(statistics, execution, central, report, figures)
@@ -233,10 +234,12 @@ def _aggregation(
     removed = pd.DataFrame({"ratio": attribution.ratios, "excess_removed": attribution.removed}).rename_axis("residual")
     report.table("attribution", removed, f"Synchrony of {len(attribution.clusters)} clusters of steady capacity")
     if figures:
-        report.figure("figure_02_aggregation", fleet_plots.plot_attribution(scalings, attribution, report.synthetic))
-        report.figure("figure_08_composition", fleet_plots.plot_composition(composition, report.synthetic))
+        from pypsa_aidc.plots.aggregation import plot_attribution, plot_composition, plot_plateaus
+
+        report.figure("figure_02_aggregation", plot_attribution(scalings, attribution, report.synthetic))
+        report.figure("figure_08_composition", plot_composition(composition, report.synthetic))
         if len(attribution.plateaus):
-            report.figure("figure_09_plateaus", fleet_plots.plot_plateaus(attribution, report.synthetic))
+            report.figure("figure_09_plateaus", plot_plateaus(attribution, report.synthetic))
 
 
 def _scheduler(
@@ -257,6 +260,8 @@ def _scheduler(
     report.table("displacement", figures_of, "What the scheduler displaced, MW and MWh")
     report.table("backlog", backlog.figures(), "Newly deferrable arrivals, MW")
     if figures:
+        from pypsa_aidc.plots.aggregation import plot_displacement
+
         delays = fleet.delay_distribution(spans)
-        report.figure("figure_10_displacement", fleet_plots.plot_displacement(displacement, delays))
-        report.figure("figure_11_backlog", fleet_plots.plot_backlog(backlog))
+        report.figure("figure_10_displacement", plot_displacement(displacement, delays))
+        report.figure("figure_11_backlog", backlog.plot())

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pypsa
 import typer
-from matplotlib.figure import Figure
 from rich import box
 from rich.table import Table
 
@@ -72,6 +71,9 @@ def headroom_verb(
         float | None,
         typer.Option(help="MW of a site: whether it fits, when not, and what limits it then."),
     ] = None,
+    map_page: Annotated[
+        Path | None, typer.Option("--map", help="Also a map to move about in, as one HTML page: --map x.html.")
+    ] = None,
     rows: Annotated[int, typer.Option(help="Rows of the table on screen, the largest first.", min=0)] = 20,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for headroom.csv, headroom.nc and map.png.")] = Path(
         "headroom"
@@ -129,12 +131,14 @@ def headroom_verb(
         reply.line(f"{size:g} MW fits at {tables['fits']['fits'].sum()} of {counted(len(ranked), 'bus')}")
         _show_fits(tables["fits"].head(rows), size, len(opened.snapshots), reply)
         written += _write_fits(tables["fits"], result, size, out)
+    from pypsa_aidc.plots.bus_map import explore, save
+
     notes = [note for note in str(result.data.attrs["notes"]).split("; ") if note]
-    figure = Figure(figsize=(8, 7), layout="constrained")
     try:
-        result.plot(figure.add_subplot())
-        figure.savefig(out / "map.png", dpi=150)
+        result.plot().savefig(out / "map.png", dpi=150)
         written.append(out / "map.png")
+        if map_page is not None:
+            written.append(save(explore(opened, frame), map_page, f"Headroom in {network.name}", frame))
     except InputError as error:
         notes.append(f"no map: {error}")
         reply.show(notes[-1], style="dim", highlight=False, markup=False)

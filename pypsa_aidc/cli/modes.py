@@ -59,7 +59,5 @@ def _write(table: ModeTable, out: Path, name: str) -> list[Path]:
     stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", name)
     csv, png = out / f"{stem}_modes.csv", out / f"{stem}_modes.png"
     table.to_frame().to_csv(csv, index=False)
-    figure = table.plot().get_figure()
-    assert figure is not None
-    figure.savefig(png, dpi=150)  # type: ignore[union-attr]
+    table.plot().savefig(png, dpi=150)
     return [csv, png]

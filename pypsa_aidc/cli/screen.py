@@ -35,7 +35,6 @@ from pypsa_aidc.headroom import (
 )
 from pypsa_aidc.network import load
 from pypsa_aidc.network.files.exchange import is_network
-from pypsa_aidc.plots.screen import plot_headroom, plot_ratios
 
 BUNDLED = "miso_south"
 MARGIN, BUDGET = 0.05, 0.005
@@ -174,7 +173,9 @@ def screen_verb(
     found.save(report.path("screen.nc"))
     if figures:
         crosses = {} if paper is None else {str(name): float(mw) for name, mw in paper["headroom"].dropna().items()}
-        report.figure("figure_17_headroom", plot_headroom(found, first[1], crosses))
+        from pypsa_aidc.plots.screen import plot_ratios, plot_screen
+
+        report.figure("figure_17_headroom", plot_screen(found, first[1], crosses))
         report.figure("figure_18_ratios", plot_ratios(found))
     reply.show(f"wrote {out}", highlight=False)
     asked = {"demand": demand or BUNDLED, "source": tidy.source, "stamps": tidy.stamps, "column": tidy.column}

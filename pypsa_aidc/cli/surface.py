@@ -9,7 +9,6 @@ import pandas as pd
 import typer
 
 from pypsa_aidc import fleet
-from pypsa_aidc import plots as fleet_plots
 from pypsa_aidc.cli.fleet import PAPER, Report
 from pypsa_aidc.cli.portfolio import LEAST_HOURS, PortfolioOption, named
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
@@ -116,15 +115,17 @@ def _figures(
     seed: int,
 ) -> None:
     """Figures 4 and 13–16."""
+    from pypsa_aidc.plots import dependable
+
     count = len(names)
     portfolios = independent = None
     if count > 1:
         samples = None if count <= ENUMERABLE else 200
         portfolios = fleet.portfolios(envelope, portfolio=names, samples=samples, seed=seed)
         independent = fleet.independent_curve(portfolios, envelope, seed=seed)["firmness"]
-    report.figure("figure_04_availability", fleet_plots.plot_counterfactuals(counterfactuals, portfolios, independent))
-    report.figure("figure_13_firmness", fleet_plots.plot_eras(surface, eras))
-    report.figure("figure_14_realised", fleet_plots.plot_realised(surface))
+    report.figure("figure_04_availability", dependable.plot_counterfactuals(counterfactuals, portfolios, independent))
+    report.figure("figure_13_firmness", dependable.plot_eras(surface, eras))
+    report.figure("figure_14_realised", dependable.plot_realised(surface))
     if tests is not None:
-        report.figure("figure_15_backtest", fleet_plots.plot_backtest(*tests))
-    report.figure("figure_16_net_energy", fleet_plots.plot_net_energy(synthetic=report.synthetic))
+        report.figure("figure_15_backtest", dependable.plot_backtest(*tests))
+    report.figure("figure_16_net_energy", dependable.plot_net_energy(synthetic=report.synthetic))

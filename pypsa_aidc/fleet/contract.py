@@ -219,7 +219,7 @@ class Contract:
 
     def plot(self) -> Figure:
         """Draw one call: relief, rebound until it is recovered, and the earliest next call."""
-        from pypsa_aidc.plots import plot_contract
+        from pypsa_aidc.plots.dependable import plot_contract
 
         return plot_contract(self)
 

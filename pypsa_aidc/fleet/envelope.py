@@ -217,7 +217,7 @@ class Envelope:
 
     def plot(self) -> Figure:
         """Draw the layers over time (Fig. 12 of [2])."""
-        from pypsa_aidc.plots import plot_layers
+        from pypsa_aidc.plots.envelope import plot_layers
 
         return plot_layers(self)
 

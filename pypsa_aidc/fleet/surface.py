@@ -169,7 +169,7 @@ class Surface:
 
     def plot(self) -> Figure:
         """Draw K over duration, one line for each reliability (Fig. 4a of [2])."""
-        from pypsa_aidc.plots import plot_surface
+        from pypsa_aidc.plots.dependable import plot_surface
 
         return plot_surface(self)
 

@@ -14,7 +14,7 @@ from pypsa_aidc.plain import settle
 from pypsa_aidc.units import GB
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Size = tuple[int, int, int]
 
@@ -151,11 +151,11 @@ class ModeTable:
         """Return a copy of all candidates with their attributes and reasons."""
         return self.frame.copy()
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw feasible and effective modes over p, q and d, as Fig. 9 of [1]."""
-        from pypsa_aidc.plots.sites import modes
+    def plot(self) -> Figure:
+        """Draw throughput over power and memory over GPUs of the feasible modes, the effective ones marked."""
+        from pypsa_aidc.plots.modes import plot_modes
 
-        return modes(self.frame, title=self.job, ax=ax)
+        return plot_modes(self)
 
     @staticmethod
     def _modes(rows: pd.DataFrame) -> tuple[Mode, ...]:

@@ -101,7 +101,7 @@ def test_what_is_made_of_the_synthetic_fleet_says_so(folder: Path, tmp_path: Pat
     assert "the relief is that of a synthetic fleet" in answer["notes"]
     kept = BusHeadroom.read(tmp_path / "headroom.nc")
     assert kept.data.attrs["synthetic"] == 1
-    assert "synthetic" in kept.plot().get_title()
+    assert "synthetic" in kept.plot().axes[0].get_title(loc="left")
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pypsa
 import pytest
 
 from pypsa_aidc import fleet
-from pypsa_aidc.plots import sites as plot
-from pypsa_aidc.report import sections
+from pypsa_aidc.plots import balance, style
 from pypsa_aidc.report.document import shown
 from tests.network.tiny import QUIET, grid, job, site
 from tests.report.composed import composed
@@ -200,15 +199,13 @@ def test_many_sources_are_drawn_together_and_lose_nothing() -> None:
     site(n, jobs=[job("A", 2.0, 2)])
     n.aidc.optimize(**QUIET)
     whole = n.aidc.balance()
-    hours = n.snapshot_weightings["stores"]
-    fewer = sections._fewer_sources(whole, whole.mul(hours, axis=0).sum())
-    assert fewer.shape[1] == sections.MOST_SOURCES + 5
+    fewer = balance.fewer_sources(whole)
+    assert fewer.shape[1] == balance.MOST_SOURCES + 5
     np.testing.assert_allclose(fewer.sum(axis=1), whole.sum(axis=1))
-    colours = sections._colours(n, fewer)
+    colours = balance.source_colours(n.carriers, [name for name in fewer if name not in balance.NO_SOURCES])
     assert colours["nuclear"] == "#123456"
-    assert colours["other sources"] == plot.GREY
-    assert len(set(colours.values())) == sections.MOST_SOURCES + 1
-    assert plot.GREEN not in colours.values()
+    assert colours["other sources"] == style.GREY
+    assert len(set(colours.values())) == balance.MOST_SOURCES + 1
 
 
 @pytest.mark.parametrize(

@@ -211,9 +211,9 @@ class Screen:
 
     def plot(self) -> Figure:
         """Draw headroom over margin, one line for each representation, with its band over offsets (Fig. 17 of [2])."""
-        from pypsa_aidc.plots.screen import plot_headroom
+        from pypsa_aidc.plots.screen import plot_screen
 
-        return plot_headroom(self)
+        return plot_screen(self)
 
     def plot_ratios(self) -> Figure:
         """Draw the load-duration curve and ratios over margins and budgets (Fig. 18 of [2])."""

@@ -83,9 +83,9 @@ class AuditReport:
 
     def plot(self) -> Figure:
         """Draw the worst violation of each kind of check."""
-        from pypsa_aidc.plots import solve as solve_plots
+        from pypsa_aidc.plots.solve import plot_audit
 
-        return solve_plots.audit(self.frame)
+        return plot_audit(self)
 
     def raise_if_violated(self) -> None:
         """Raise `AuditError` with the failed checks, if any."""

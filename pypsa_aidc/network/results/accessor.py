@@ -22,7 +22,7 @@ from pypsa_aidc.network.results.fleet_results import call_table, operations, sol
 from pypsa_aidc.network.solve.result import RESULT
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pypsa_aidc.plots.network import NetworkPlots
 
 _STALE = 100.0
 """Violations above so many tolerances of the audit come from another solve, not from a solver's rounding."""
@@ -319,11 +319,20 @@ class Results:
                 "modes_used": len(own.groupby(["job", "pipeline", "tensor", "data"])),
             }
 
-    def plot(self) -> Figure:
-        """Draw power, GPUs and progress of all sites over time (Figs. 10 and 11 of [1])."""
-        from pypsa_aidc.plots import sites as plot
+    def grid_prices(self) -> pd.DataFrame:
+        """Price at the grid bus of each site and fleet in each snapshot, USD/MWh."""
+        n = self._n
+        buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in self.sites.values()}
+        buses |= {fleet: str(n.generators.at[fleet, "bus"]) for fleet in self.fleets}
+        price = columns(n.c.buses.dynamic["marginal_price"], sorted(set(buses.values()))).loc[self.power().index]
+        return pd.DataFrame({name: price[bus] for name, bus in buses.items()}).rename_axis(columns="site")
 
-        return plot.sites(self.power(), self.gpus(), self.progress())
+    @property
+    def plot(self) -> NetworkPlots:
+        """Draw: ``n.aidc.plot()`` for power, GPUs and progress over time, ``n.aidc.plot.gantt()`` and so on."""
+        from pypsa_aidc.plots.network import NetworkPlots
+
+        return NetworkPlots(self, self._n)
 
     def _fleet_power(self) -> tuple[dict[tuple[str, str], pd.Series], pd.Index]:
         """Power of the parts of all fleets, and the snapshots they are known for."""

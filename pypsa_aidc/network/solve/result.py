@@ -111,11 +111,9 @@ class Result:
 
     def plot(self) -> Figure:
         """Draw objective and bound, edges before and after pruning, and the times to build and to solve."""
-        from pypsa_aidc.plots import solve as solve_plots
+        from pypsa_aidc.plots.solve import plot_result
 
-        sizes = {"edges": self.edges, "before pruning": self.edges_before_pruning}
-        seconds = {"build": self.build_seconds, "solve": self.solve_seconds}
-        return solve_plots.outcome(self.objective, self.bound, sizes, seconds, f"{self.status}, {gap_words(self.gap)}")
+        return plot_result(self)
 
 
 def gap_words(gap: float) -> str:
