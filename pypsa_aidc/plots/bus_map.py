@@ -214,8 +214,8 @@ def save(deck: pydeck.Deck, path: str | Path, title: str = "Network", headroom: 
 
     content = json.loads(deck.to_json())
     key = "" if headroom is None else _key(headroom["headroom"])
-    # "<" in a name must not end the script.
-    data, tip = (json.dumps(each).replace("<", "\\u003c") for each in (content, deck.deck_widget.tooltip))
+    # Of a deck, only what ipywidgets show has its tooltip in public. "<" in a name must not end the script.
+    data, tip = (json.dumps(each).replace("<", "\\u003c") for each in (content, deck._tooltip))
     page = _PAGE.format(title=html.escape(title), script=cdn_picker(offline=True), key=key, data=data, tooltip=tip)
     path = Path(path)
     path.write_text(page, encoding="utf-8")
