@@ -6,7 +6,7 @@ from base64 import b64decode
 from html.parser import HTMLParser
 from pathlib import Path
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
+VOID = {"meta", "link", "img", "source", "br", "hr", "input"}
 
 
 class Page(HTMLParser):

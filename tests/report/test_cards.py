@@ -44,7 +44,9 @@ def result(**changes: object) -> Result:
 def screened(hours: int = 48) -> Screen:
     index = pd.date_range("2030-01-01", periods=hours, freq="h")
     demand = Demand(pd.Series(1000.0 + 100 * np.sin(np.arange(hours)), index), source="made here", region=HOSTILE)
-    return screen_region(demand, [Profile(HOSTILE, [1.0, 0.5], [0.2, 0.1])], period="whole", offsets=Offsets("all"))
+    return screen_region(
+        demand, [Profile(HOSTILE, [1.0, 0.5], [0.2, 0.1])], period="whole", budget=0.25, offsets=Offsets("all")
+    )
 
 
 def test_result() -> None:

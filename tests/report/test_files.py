@@ -23,7 +23,7 @@ def test_workbook_holds_every_number(solved_pair, tmp_path) -> None:
     assert next(iter(sheets)) == "Overview"
     assert list(sheets)[-1] == "Figures"
     steps = accessor.schedule()
-    assert sheets["Schedule"]["it power (MW)"].to_list() == pytest.approx(steps["it_power"].to_list())
+    assert sheets["Schedule"]["IT power (MW)"].to_list() == pytest.approx(steps["it_power"].to_list())
     assert sheets["Schedule"]["start"].to_list() == steps["start"].to_list()
     assert sheets["Schedule"]["restart"].to_list() == steps["restart"].to_list()
     assert sheets["Sites"]["energy (MWh)"].to_list() == pytest.approx(accessor.summary()["energy"].to_list())
@@ -136,7 +136,7 @@ class TestNothingHalfWritten:
         ({"path": "nowhere/report.html"}, "existing folder"),
         ({"path": "folder.html"}, "not a folder"),
         ({"exclusive": ["ghost"]}, "ghost"),
-        ({"values": pd.DataFrame({"value": [1.0]})}, "the table of aidc.values"),
+        ({"values": pd.DataFrame({"value": [1.0]})}, "the table of n.aidc.values"),
     ],
 )
 def test_bad_input_is_named(solved, tmp_path, options, named) -> None:

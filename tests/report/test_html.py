@@ -11,7 +11,7 @@ import pytest
 
 from pypsa_aidc import fleet
 from pypsa_aidc.plots import balance, style
-from pypsa_aidc.report.document import shown
+from pypsa_aidc.markup import shown
 from tests.network.tiny import QUIET, grid, job, site
 from tests.report.composed import composed
 from tests.report.page import Page
@@ -66,24 +66,32 @@ def test_tables_hold_what_the_accessor_says(solved_pair, path) -> None:
         assert [number(cell) for cell in row[1:]] == pytest.approx(values.to_list(), rel=1e-4)
     head, *rows = page.tables["Schedule"]
     assert len(rows) == len(accessor.schedule())
-    assert [row[head.index("gpus")] for row in rows] == [f"{gpus:,}" for gpus in accessor.schedule()["gpus"]]
-    energy = {source: number(value) for source, value in page.tables["Energy by source"][1:]}
-    assert energy["AIDC"] == pytest.approx(accessor.summary()["energy"].sum(), rel=1e-4)
+    assert [row[head.index("GPUs")] for row in rows] == [f"{gpus:,}" for gpus in accessor.schedule()["gpus"]]
+    fed, used = (
+        {name: number(value) for name, value in page.tables[title][1:]}
+        for title in ("Energy by source", "Energy by use")
+    )
+    assert used["AIDC"] == pytest.approx(accessor.summary()["energy"].sum(), rel=1e-4)
+    assert set(used) == {"AIDC", "other load"}
     # Sources and storage feed what the network feeds: lossless lines, no curtailment.
-    fed = sum(value for source, value in energy.items() if source not in ("AIDC", "other load", "curtailment"))
-    assert fed == pytest.approx(energy["AIDC"] + energy["other load"], rel=1e-3)
+    assert sum(fed.values()) == pytest.approx(sum(used.values()), rel=1e-3)
 
 
 def test_payments_by_hand(solved) -> None:
     # The price falls from 8 to 1 USD/MWh over 8 h, its mean is 4.5; behind a PUE of 1.25 it is 5.625. Four segments of
     # an hour in the slow mode in the last four hours cost 2 MW · 1.25 · (4 + 3 + 2 + 1) = 25 USD. The fast mode does
     # three of them in 3 / 1.8 = 1.67 h, so in the last two: 2 MW · 1.25 · 3 + 4 MW · 1.25 · (2 + 1) = 22.5 USD.
-    head, *rows = composed(solved).tables["Payments"]
+    head, *rows = composed(solved).tables["Bill"]
     rows = {row[1]: row for row in rows}
-    assert head[2:] == ["energy (MWh IT)", "payment (USD)", "paid (USD/MWh)", "mean price (USD/MWh)", "timing (USD)"]
-    assert [number(cell) for cell in rows["A"][2:]] == pytest.approx([10.0, 22.5, 2.25, 5.625, 33.75])
+    assert head[2:4] == ["level", "energy (MWh)"]
+    assert head[4:] == ["payment (USD)", "price (USD/MWh)", "mean price (USD/MWh)", "timing (USD)"]
+    assert rows["A"][2] == "IT"
+    assert [number(cell) for cell in rows["A"][3:]] == pytest.approx([10.0, 22.5, 2.25, 5.625, 33.75])
     # A base load of 1 MW all day pays the mean price, and its timing is worth nothing.
-    assert [number(cell) for cell in rows["base"][2:]] == pytest.approx([8.0, 45.0, 5.625, 5.625, 0.0])
+    assert [number(cell) for cell in rows["base"][3:]] == pytest.approx([8.0, 45.0, 5.625, 5.625, 0.0])
+    # At the meter, 18 MWh · 1.25 at the mean price of 4.5 would cost 101.25 USD instead of 67.5.
+    assert rows["total"][2] == "meter"
+    assert [number(cell) for cell in rows["total"][3:]] == pytest.approx([22.5, 67.5, 3.0, 4.5, 33.75])
 
 
 def test_an_optimal_solve_without_made_up_data_has_no_notice(solved) -> None:
@@ -100,7 +108,7 @@ def test_values_of_flexibility(solved) -> None:
         {"step": [8, 1], "unit": ["GPUs", ""], "value": [3.25, np.inf], "uncertainty": [0.5, 0.0]}, index=index
     )
     told = composed(solved, values=values)
-    assert told.tables["Value of flexibility"][1] == ["dc", "gpus", "8", "GPUs", "3.25", "0.5"]
+    assert told.tables["Value of flexibility"][1] == ["dc", "gpus", "8", "GPUs", "3.25", "0.50"]
     assert told.tables["Value of flexibility"][2][4] == "∞"
     assert "not asked for" not in told.words
     assert "not asked for" in composed(solved).words
@@ -186,7 +194,7 @@ def test_scenarios_are_announced_and_their_prices_left_out() -> None:
     n.aidc.optimize(**QUIET)
     told = composed(n)
     assert told.levels == ["warning", "note"]
-    assert "Payments" not in told.tables
+    assert "Bill" not in told.tables
     assert "those of 'rising'" in told.words
 
 
