@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pypsa_aidc.training.graph.phases import Phases
+from pypsa_aidc.training.graph.phases import Phase, Phases
 from pypsa_aidc.training.graph.slots import Slots
 from pypsa_aidc.training.load import TrainingLoad
 from pypsa_aidc.units import SECONDS_PER_HOUR, SLOT_TOLERANCE
@@ -96,18 +96,30 @@ class EdgeMaker:
         The load and its horizon.
     first, last
         Borders at which the load may start and must be done.
+    phase
+        What the job remembers at the first border; `None` if it has not run yet.
     counts_checkpoints
         Whether nodes count segments (literal graph) or only time.
     """
 
-    def __init__(self, load: TrainingLoad, slots: Slots, first: int, last: int, *, counts_checkpoints: bool) -> None:
+    def __init__(
+        self,
+        load: TrainingLoad,
+        slots: Slots,
+        first: int,
+        last: int,
+        phase: Phase | None = None,
+        *,
+        counts_checkpoints: bool,
+    ) -> None:
         rules = load.rules
         self.load, self.slots, self.first, self.last = load, slots, first, last
         self.counts_checkpoints = counts_checkpoints
         self.phases = Phases(rules, len(load.modes), int(np.ceil(rules.min_run / slots.hours[0] - SLOT_TOLERANCE)))
         self.layers = rules.count + 1 if counts_checkpoints else 1
         done = rules.progress if counts_checkpoints else 0
-        self.source = int(self._node(np.array([first]), done, 0)[0])
+        remembered = 0 if phase is None else self.phases.index[phase]
+        self.source = int(self._node(np.array([first]), done, remembered)[0])
         self.sink = (last + 1) * self.layers * len(self.phases)
         self.nodes = self.sink + 1
         self.made = 0
