@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 
@@ -20,6 +22,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 from matplotlib.figure import Figure
+from PIL import Image
 
 import pypsa_aidc as aidc
 from pypsa_aidc import fleet
@@ -634,6 +637,13 @@ def page(every: list[Drawing]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _write(figure: Figure, path: Path) -> None:
+    """Write a picture of few colours, which takes a third of the bytes."""
+    buffer = BytesIO()
+    figure.savefig(buffer, dpi=DPI, metadata={"Software": None})
+    Image.open(buffer).convert("RGB").quantize(128).save(path, optimize=True)
+
+
 def main() -> None:
     """Draw them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -646,7 +656,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for drawing in every:
         if not options.names or drawing.name in options.names:
-            drawing.draw().savefig(options.out / f"{drawing.name}.png", dpi=DPI, metadata={"Software": None})
+            _write(drawing.draw(), options.out / f"{drawing.name}.png")
+    if not options.names or "composition" in options.names:
+        shutil.copyfile(options.out / "composition.png", ROOT / "docs" / "images" / "composition.png")
     if options.page:
         (PAGES / "gallery.md").write_text(page(every), encoding="utf-8")
 

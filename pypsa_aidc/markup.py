@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from io import BytesIO
@@ -316,21 +315,19 @@ def whole(drawn: Figure | Axes) -> Figure:
     return figure
 
 
-@contextmanager
-def narrowed(figure: Figure) -> Iterator[None]:
-    """Make a figure narrower for a while, letters as they are, as far as nothing is cut off at its edges."""
-    before = (float(figure.get_figwidth()), float(figure.get_figheight()))
+def narrower(figure: Figure, write: Callable[[], str]) -> str:
+    """Return a figure as `write` gives it, drawn narrower, letters as they are, as far as nothing is cut off."""
+    width, height = float(figure.get_figwidth()), float(figure.get_figheight())
+    written = ""
     try:
-        for width in (*NARROWER, before[0]):
-            figure.set_size_inches(width, before[1])
-            with _house_style():
-                figure.draw_without_rendering()
-                box = figure.get_tightbbox()
-            if box.x0 > -0.02 and box.x1 < width + 0.02:
+        for narrow in (*NARROWER, width):
+            figure.set_size_inches(narrow, height)
+            written, box = write(), figure.get_tightbbox()
+            if box.x0 > -0.02 and box.x1 < narrow + 0.02:
                 break
-        yield
     finally:
-        figure.set_size_inches(before)
+        figure.set_size_inches(width, height)
+    return written
 
 
 def svg(figure: Figure) -> bytes:
@@ -350,15 +347,9 @@ def data_url(content: bytes, kind: str) -> str:
 
 def _written(figure: Figure, settings: Mapping[str, Any], kind: str, **metadata: None) -> bytes:
     """Write a figure as if the user had set no style of theirs, so that it is the same for everyone."""
+    from pypsa_aidc.plots.style import house_style
+
     buffer = BytesIO()
-    with _house_style(settings):
+    with house_style(settings):
         figure.savefig(buffer, format=kind, metadata=metadata)
     return buffer.getvalue()
-
-
-def _house_style(settings: Mapping[str, Any] | None = None) -> Any:
-    import matplotlib.style
-
-    from pypsa_aidc.plots.style import STYLE
-
-    return matplotlib.style.context(["default", STYLE | (settings or {})])

@@ -14,8 +14,10 @@ from tests.conftest import ROOT
 
 PACKAGE = ROOT / "pypsa_aidc"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-LAYERS = {"errors": 0, "plain": 0, "progress": 0, "units": 0, "network": 2, "headroom": 3, "report": 4, "cli": 5}
-LAYERS |= dict.fromkeys(("training", "fleet", "plot", "fleet_plots", "solve_plots"), 1)
+LAYERS = {"errors": 0, "markup": 0, "plain": 0, "progress": 0, "units": 0, "network": 2, "headroom": 3, "report": 4}
+LAYERS |= dict.fromkeys(("training", "fleet"), 1) | dict.fromkeys(("accessor", "cli"), 5)
+DRAWINGS = "plots"
+"""Stands beside the layers: imported by any where it draws, importing none (tests/plots/test_style.py)."""
 
 
 def imports(path: Path) -> set[str]:
@@ -39,15 +41,14 @@ def test_linters_pass(command: list[str]) -> None:
 def test_arrows_point_down(path: Path) -> None:
     """Only `network` knows PyPSA and linopy, with what stands above it; nothing imports from a layer above its own."""
     layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if layer == "__init__":
+    if layer in ("__init__", DRAWINGS):
         return
     for name in imports(path):
         if name.split(".")[0] in ("pypsa", "linopy"):
             assert LAYERS[layer] >= LAYERS["network"], f"{path} imports {name}"
         if name.startswith("pypsa_aidc."):
             other = name.split(".")[1]
-            lazy_plot = other in ("plot", "fleet_plots", "solve_plots")
-            assert lazy_plot or LAYERS.get(other, 0) <= LAYERS[layer], f"{path} imports {name}"
+            assert other == DRAWINGS or LAYERS.get(other, 0) <= LAYERS[layer], f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -171,19 +171,24 @@ def explore(n: pypsa.Network, headroom: pd.DataFrame | None = None, *, backgroun
         columns.append("headroom (MW)")
         colours = pd.Series([_colour(mw, _norm(known)) for mw in known], places.index)
         if "element" in headroom:
-            placed.buses["limited by"] = headroom["element"].reindex(places.index).fillna("").astype(str)
+            placed.buses["limited by"] = headroom["element"].reindex(places.index).fillna("").map(str).map(html.escape)
             columns.append("limited by")
     if len(own):
         named = own.reset_index(names="aidc").groupby("bus").agg({"aidc": ", ".join, "p_nom": "sum"})
         texts = named["aidc"] + ": " + named["p_nom"].map("{:,.4g} MW".format)
         placed.buses["AIDC"] = texts.reindex(places.index).fillna("")
         columns.append("AIDC")
-    spread = _KM_PER_DEGREE * max(float((places.max() - places.min()).max()), 0.01)
-    sizes = pd.Series(np.pi * (spread / 90) ** 2, places.index)
+    low, high = places.min(), places.max()
+    middle = (low + high) / 2
+    # A page shows as many degrees in width as it would at the equator, and fewer in height.
+    degrees = max(high["x"] - low["x"], (high["y"] - low["y"]) / max(np.cos(np.radians(middle["y"])), 0.1), 0.01)
+    spread = _KM_PER_DEGREE * degrees
+    sizes = pd.Series(np.pi * (spread / 120) ** 2, places.index)
+    sizes[own["bus"].unique()] *= 2.5
     sizes[[bus for bus in _behind(n) if bus in sizes.index]] = 0.0
     deck: pydeck.Deck = placed.plot.explore(
         map_style="light" if background else "none",
-        view_state={"zoom": float(np.log2(360 * _KM_PER_DEGREE / spread))},
+        view_state={"longitude": middle["x"], "latitude": middle["y"], "zoom": float(np.log2(360 / degrees)) - 0.2},
         bus_size=sizes,
         bus_color=colours,
         bus_columns=columns,
@@ -213,14 +218,20 @@ def save(deck: pydeck.Deck, path: str | Path, title: str = "Network", headroom: 
     from pydeck.io.html import cdn_picker
 
     content = json.loads(deck.to_json())
+    if content.get("mapStyle") == "none":
+        # Else the page asks for a file of this name.
+        content = {name: value for name, value in content.items() if name not in ("mapStyle", "mapProvider")}
     key = "" if headroom is None else _key(headroom["headroom"])
-    # Of a deck, only what ipywidgets show has its tooltip in public. "<" in a name must not end the script.
-    data, tip = (json.dumps(each).replace("<", "\\u003c") for each in (content, deck._tooltip))
+    # "<" in a name must not end the script.
+    data, tip = (json.dumps(each).replace("<", "\\u003c") for each in (content, _TOOLTIP))
     page = _PAGE.format(title=html.escape(title), script=cdn_picker(offline=True), key=key, data=data, tooltip=tip)
     path = Path(path)
     path.write_text(page, encoding="utf-8")
     return path
 
+
+_TOOLTIP = {"html": "{tooltip_html}", "style": {"background": "white", "color": BLACK, "border": f"1px solid {GREY}"}}
+"""What is under the pointer, in the table that PyPSA has made of it."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -248,6 +259,7 @@ def _key(headroom: pd.Series[float]) -> str:
     rows.append(f'<div class="ends"><span>0 MW</span><span>{norm.vmax:,.0f} MW</span></div>')
     for text, value in (("no headroom", 0.0), ("not limited", np.inf), ("not asked", np.nan)):
         rows.append(f'<div><i style="background: {_colour(value, norm)}"></i>{text}</div>')
+    rows.append("<div>larger circles: with an AIDC</div>")
     return "".join(rows)
 
 

@@ -31,9 +31,9 @@ from pypsa_aidc.plots.style import (
 if TYPE_CHECKING:
     from pypsa_aidc.network.results.accessor import Results
 
-_BAR, _LETTER = 0.5, 7.0
+_BAR, _LETTER = 0.4, 7.0
 """Height of the highest bar of a job in rows, and points of the letters above the bars."""
-_ROW, _SIDES = 0.8, 1.2
+_ROW, _SIDES = 0.9, 1.2
 """Inches of a row of the Gantt chart, and of what lies beside its axes."""
 
 
@@ -66,11 +66,11 @@ def plot_gantt(steps: pd.DataFrame, snapshots: pd.Index) -> Figure:
         axis.bar(
             own["left"], own["height"], width, floor, color=looks[site, job]["color"], align="edge", edgecolor="white"
         )
-        axis.plot(own["right"], np.full(len(own), floor), "D", color=BLACK, markersize=3.5, clip_on=False, zorder=3)
+        axis.plot(own["right"], np.full(len(own), floor), "D", color=BLACK, markersize=2.8, clip_on=False, zorder=3)
         again = own.loc[own["restart"], "left"]
         # Below the line, and to the right of where the bar begins: nothing restarts before it does.
         axis.scatter(
-            again, np.full(len(again), floor - 0.09), 55, color=BROWN, marker=_RIGHT_OF_START, linewidths=0, zorder=3
+            again, np.full(len(again), floor - 0.07), 55, color=BROWN, marker=_RIGHT_OF_START, linewidths=0, zorder=3
         )
         _label_modes(axis, own, floor, edges[-1] - edges[0])
     axis.plot([], [], "D", color=BLACK, markersize=3.5, linestyle="none", label="checkpoint")
@@ -248,7 +248,7 @@ def _label_modes(axes: Axes, own: pd.DataFrame, floor: float, span: float) -> No
             below = table.loc[(table["left"] < high) & (table["right"] > low), "height"].max()
             base, top = floor + below + 2 / down, floor + below + (2 + height) / down
             free = all(low >= x1 or high <= x0 or base >= y1 or top <= y0 for x0, x1, y0, y1 in taken)
-            if free and top <= floor + 0.98 and below <= height_of + 1e-9:
+            if free and top <= floor + 0.9 and below <= height_of + 1e-9:
                 taken.append((low, high, base, top))
                 axes.text(middle, base, name, ha="center", va="bottom", rotation=turn, fontsize=_LETTER)
                 break

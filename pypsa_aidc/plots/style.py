@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from math import ceil
 from threading import RLock
@@ -82,16 +83,25 @@ Given = ParamSpec("Given")
 _drawing = RLock()
 
 
+@contextmanager
+def house_style(settings: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Draw and write in the house style, whatever style the user has set, and leave theirs as it was.
+
+    The style of matplotlib is one for the whole process, so that only one thread at a time draws.
+    """
+    with _drawing, matplotlib.style.context(["default", STYLE | (settings or {})]):
+        yield
+
+
 def styled(plot: Callable[Given, Figure]) -> Callable[Given, Figure]:
     """Draw in the house style, whatever style the user has set, and leave theirs as it was.
 
-    Numbers at the axes get thousands separators. The style of matplotlib is one for the whole process, so that only one
-    thread at a time draws.
+    Numbers at the axes get thousands separators.
     """
 
     @wraps(plot)
     def drawn(*args: Given.args, **options: Given.kwargs) -> Figure:
-        with _drawing, matplotlib.style.context(["default", STYLE]):
+        with house_style():
             figure = plot(*args, **options)
             for axes in figure.axes:
                 for axis in (axes.xaxis, axes.yaxis):

@@ -82,6 +82,14 @@ def test_one_palette_and_no_circles() -> None:
         assert "pyplot" not in {name.rsplit(".", 1)[-1] for name in _imported(tree)}, path
 
 
+def test_drawings_are_imported_where_something_is_drawn() -> None:
+    """The package starts without matplotlib's figures: no module imports a drawing when it is imported itself."""
+    for path in sorted((ROOT / "pypsa_aidc").rglob("*.py")):
+        if path.parent.name != "plots":
+            top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
+            assert not [node.module for node in top if (node.module or "").startswith("pypsa_aidc.plots")], path
+
+
 def test_only_plots_draw() -> None:
     """matplotlib's artists are made in one package; the others import it where they type or write figures."""
     for path in sorted((ROOT / "pypsa_aidc").rglob("*.py")):

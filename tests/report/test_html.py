@@ -9,9 +9,10 @@ import pandas as pd
 import pypsa
 import pytest
 
+import pypsa_aidc as aidc
 from pypsa_aidc import fleet
-from pypsa_aidc.plots import balance, style
 from pypsa_aidc.markup import shown
+from pypsa_aidc.plots import balance, style
 from tests.network.tiny import QUIET, grid, job, site
 from tests.report.composed import composed
 from tests.report.page import Page
@@ -234,3 +235,11 @@ def test_many_sources_are_drawn_together_and_lose_nothing() -> None:
 )
 def test_numbers_as_people_read_them(value, text) -> None:
     assert shown(value) == text
+
+
+def test_a_map_needs_places_and_a_browser(solved, tmp_path) -> None:
+    told = composed(solved, interactive=True)
+    assert "There is no map: x, y of the buses" in told.words
+    with pytest.raises(aidc.InputError, match=r"a file ending in \.html"):
+        solved.aidc.report(tmp_path / "report.pdf", interactive=True)
+    assert list(tmp_path.iterdir()) == []
