@@ -13,7 +13,7 @@ import pandas as pd
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.markup import shown
-from pypsa_aidc.network import AuditReport, Network, Results, audit
+from pypsa_aidc.network import AuditReport, Network, Results, audit, loads
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report import provenance as origins
 from pypsa_aidc.report import sections
@@ -127,19 +127,19 @@ def compose(n: Network, given: Attachments, exclusive: tuple[str, ...] = (), tit
     """Put a report together; parameters as for `report`."""
     accessor = Results(n)
     meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
-    chosen, found, loads = meters.index, accessor.sites, accessor.fleets
+    chosen, found, served = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (
         sections.summary(n),
         sections.balance(n),
         *((sections.jobs(n), sections.execution(n)) if found else ()),
-        *((sections.fleets(n),) if loads else ()),
+        *((sections.fleets(n),) if served else ()),
         sections.prices(n, given.values),
         *given.sections(accessor, meters.max()),
         sections.audit(checked),
         origins.section(n, given, made_up),
     )
-    whose = [_counted(word, list(names)) for word, names in (("AI data center", found), ("fleet", loads)) if names]
+    whose = [_counted(word, list(names)) for word, names in (("AI data center", found), ("fleet", served)) if names]
     subtitle = f"{' and '.join(whose)}, {len(chosen):,} snapshots from {shown(chosen[0])} to {shown(chosen[-1])}"
     return Document(
         title or f"Dispatch of AI data centers: {n.name or 'network without a name'}",
@@ -254,7 +254,7 @@ def _check(n: Network, path: Path, values: pd.DataFrame | None, exclusive: Seque
     faults.require(suffix in WRITERS, "path", str(path), f"a file ending in {', '.join(WRITERS)}")
     faults.require(path.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.require(not path.is_dir(), "path", str(path), "a file, not a folder")
-    there = bool(Results(n).sites or Results(n).fleets)
+    there = bool(loads(n))
     remedy = "Add one with n.aidc.add or n.aidc.add_fleet, and solve."
     faults.require(there, "network", n.name or "without a name", "at least one AIDC: a site or a fleet", remedy)
     if values is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pypsa_aidc import fleet
-from pypsa_aidc.network.loads.site import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network
 from tests.report.page import Page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright, which drives the browser, is not installed")

@@ -13,7 +13,7 @@ import pypsa_aidc as aidc
 from pypsa_aidc import fleet, markup
 from pypsa_aidc.headroom import Demand, Offsets, Profile, Screen, bus_headroom, screen_region
 from pypsa_aidc.network import AuditReport, Finding, Findings, Result
-from pypsa_aidc.network.loads.site import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network
 from pypsa_aidc.training import Mode
 from tests.network.tiny import grid, job, site
 from tests.report.page import Page
