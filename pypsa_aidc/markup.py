@@ -315,19 +315,30 @@ def whole(drawn: Figure | Axes) -> Figure:
     return figure
 
 
-def narrower(figure: Figure, write: Callable[[], str]) -> str:
-    """Return a figure as `write` gives it, drawn narrower, letters as they are, as far as nothing is cut off."""
+def narrower(figure: Figure, wide: str, write: Callable[[], str]) -> str:
+    """Return a figure drawn narrower, letters as they are, as far as no more of it is cut off than in full width.
+
+    Parameters
+    ----------
+    figure
+        As it has just been written.
+    wide
+        What `write` gave then; returned where nothing narrower will do.
+    write
+        Writes the figure.
+    """
     width, height = float(figure.get_figwidth()), float(figure.get_figheight())
-    written = ""
+    full = figure.get_tightbbox()
+    left, right = min(full.x0, 0.0), max(full.x1 - width, 0.0)
     try:
-        for narrow in (*NARROWER, width):
+        for narrow in NARROWER:
             figure.set_size_inches(narrow, height)
-            written, box = write(), figure.get_tightbbox()
-            if box.x0 > -0.02 and box.x1 < narrow + 0.02:
-                break
+            drawn, box = write(), figure.get_tightbbox()
+            if box.x0 > left - 0.02 and box.x1 - narrow < right + 0.02:
+                return drawn
     finally:
         figure.set_size_inches(width, height)
-    return written
+    return wide
 
 
 def svg(figure: Figure) -> bytes:

@@ -94,7 +94,7 @@ def _section(section: Section) -> str:
 
 def _picture(picture: Picture) -> str:
     wide = _image(picture)
-    narrow = markup.narrower(picture.figure, lambda: _image(picture))
+    narrow = markup.narrower(picture.figure, wide, lambda: _image(picture))
     return (
         f'<figure><picture><source media="{NARROW}" srcset="{narrow}"><img src="{wide}" alt="{escape(picture.alt)}">'
         f"</picture><figcaption>{escape(picture.title)}</figcaption></figure>"
