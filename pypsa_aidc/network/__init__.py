@@ -25,6 +25,7 @@ from pypsa_aidc.network.results.indicators import indicators
 from pypsa_aidc.network.solve.optimize import optimize
 from pypsa_aidc.network.solve.prices import price
 from pypsa_aidc.network.solve.result import Result, clear_results
+from pypsa_aidc.network.solve.rolling import RollingResult, optimize_with_rolling_horizon
 from pypsa_aidc.network.solve.scenarios import SCENARIOS, describe, scenario_network, uses_storage
 from pypsa_aidc.network.whatif import compare, values
 
@@ -40,6 +41,7 @@ __all__ = [
     "Network",
     "Result",
     "Results",
+    "RollingResult",
     "Site",
     "add",
     "add_fleet",
@@ -65,6 +67,7 @@ __all__ = [
     "loads",
     "operating_costs",
     "optimize",
+    "optimize_with_rolling_horizon",
     "price",
     "record",
     "refresh",

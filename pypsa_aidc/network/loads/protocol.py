@@ -52,6 +52,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, NotSolvedError
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import stored
 from pypsa_aidc.network.spec.schema import kind_of
@@ -287,7 +288,14 @@ class Load(ABC):
         """
 
     @classmethod
-    def build(cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, formulation: Formulation) -> Built:
+    def build(
+        cls,
+        n: pypsa.Network,
+        loads: Mapping[str, Self],
+        snapshots: pd.Index,
+        formulation: Formulation,
+        ahead: Ahead | None = None,
+    ) -> Built:
         """Put variables and constraints of all loads of the kind into ``n.model``.
 
         Parameters
@@ -300,6 +308,8 @@ class Load(ABC):
             Those of the model.
         formulation
             Of the graphs of training jobs.
+        ahead
+            Place of the model in a rolling horizon, if there is one.
         """
         return Built()
 

@@ -128,11 +128,11 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         payment, mean = energy * price, float((price * weight).sum(skipna=False) / weight.sum())
         table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False)), "mean": mean}
         totals[name] = totals.get(name, 0.0) + table[name, part]["payment"]
-    for name, payment in totals.items():
+    for name, paid in totals.items():
         own = [row for (owner, _), row in table.items() if owner == name]
-        energy = float((power[name, "meter"] * weight).sum())
+        taken = float((power[name, "meter"] * weight).sum())
         at_mean = sum(row["mean"] * row["energy"] for row in own)
-        table[name, TOTAL] = {"energy": energy, "payment": payment, "mean": at_mean / energy if energy else np.nan}
+        table[name, TOTAL] = {"energy": taken, "payment": paid, "mean": at_mean / taken if taken else np.nan}
     # Parts of a site or fleet together, the total after them.
     table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")

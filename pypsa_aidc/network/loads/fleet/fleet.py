@@ -18,6 +18,7 @@ from pypsa_aidc.network.loads.fleet.model import FleetModel, add_fleet_constrain
 from pypsa_aidc.network.loads.fleet.operation import CALL, DEPTH
 from pypsa_aidc.network.loads.fleet.terms import FIRM, FleetTerms
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Load, Reason, free
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import names, rows
 from pypsa_aidc.network.spec.column import specified, store
@@ -164,7 +165,12 @@ class Fleet(Load):
 
     @classmethod
     def build(
-        cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, formulation: Formulation
+        cls,
+        n: pypsa.Network,
+        loads: Mapping[str, Self],
+        snapshots: pd.Index,
+        formulation: Formulation,
+        ahead: Ahead | None = None,
     ) -> FleetModel:
         return add_fleet_constraints(n, loads, snapshots)
 

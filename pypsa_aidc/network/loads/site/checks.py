@@ -1,4 +1,4 @@
-"""What is checked of a site before a solve: whether it still fits the network, and whether its figures fit each other."""
+"""What is checked of a site before a solve: whether it fits the network, and whether its figures fit each other."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +41,16 @@ def decode(n: pypsa.Network, paths: Paths) -> Steps:
     AIDCError
         The solution is no path: the solver ignored integrality.
     """
-    flow = n.model.variables[PATH].solution.values
+    flow = n.model.variables[PATH].solution.values if paths.placed else np.zeros(0)
+    if paths.ahead is not None:
+        shift = paths.ahead.decided
+        planned: dict[str, tuple[Step, ...]] = dict.fromkeys(paths.generators, ())
+        for each, part in zip(paths.placed, paths.split(flow), strict=True):
+            steps = each.graph.decode(part)
+            planned[each.generator] = tuple(
+                replace(step, start=step.start + shift, stop=step.stop + shift) for step in steps
+            )
+        return {(generator, None): (*paths.decided(generator), *planned[generator]) for generator in paths.generators}
     return {
         (each.generator, each.window.period): each.graph.decode(part)
         for each, part in zip(paths.placed, paths.split(flow), strict=True)
@@ -51,14 +61,20 @@ def record(n: pypsa.Network, paths: Paths) -> None:
     """Decode the solution and keep it in the network, as dynamic attributes of the job generators."""
     steps = decode(n, paths)
     chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
-    loads = {generator: load for site in paths.sites.values() for generator, load in site.loads.items()}
+    loads = {generator: load for generator, (_, load) in paths.generators.items()}
+    if paths.ahead is not None:
+        # What windows before have decided belongs to it; what is planned after the window is not kept.
+        last = int(paths.ahead.snapshots.get_indexer(chosen[-1:])[0]) + 1
+        chosen = paths.ahead.snapshots[:last]
     values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(loads)) for attribute in (MODE, GPUS, PROGRESS)}
     for window in windows(n, chosen):
         labels = chosen[window.positions]
         for generator, load in loads.items():
-            series = series_of(steps[generator, window.period], load, window.slots)
+            series = series_of(
+                steps[generator, window.period], load, window.slots if paths.ahead is None else paths.ahead.slots
+            )
             for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
-                values[attribute].loc[labels, generator] = numbers
+                values[attribute].loc[labels, generator] = numbers[: len(labels)]
     for attribute, frame in values.items():
         frame.columns.name = "name"
         n.c.generators.dynamic[attribute] = _spread(n, frame)

@@ -16,6 +16,7 @@ from pypsa_aidc.network.loads.site import audit, checks, explain, schedule
 from pypsa_aidc.network.loads.site.derived import derive, write_derived
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
@@ -178,8 +179,15 @@ class Site(Load):
             )
 
     @classmethod
-    def build(cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, formulation: Formulation) -> Paths:
-        return add_paths(n, loads, snapshots, formulation)
+    def build(
+        cls,
+        n: pypsa.Network,
+        loads: Mapping[str, Self],
+        snapshots: pd.Index,
+        formulation: Formulation,
+        ahead: Ahead | None = None,
+    ) -> Paths:
+        return add_paths(n, loads, snapshots, formulation, ahead)
 
     @classmethod
     def solved(cls, n: pypsa.Network, loads: Mapping[str, Self]) -> pd.Index:
