@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,9 +22,6 @@ from pypsa_aidc.report.document import Document, Notice
 from pypsa_aidc.report.html import html
 from pypsa_aidc.report.pdf import pdf
 from pypsa_aidc.report.xlsx import xlsx
-
-if TYPE_CHECKING:
-    import pypsa
 
 WRITERS: Mapping[str, Callable[[Document], bytes]] = {".html": html, ".xlsx": xlsx, ".pdf": pdf}
 """What writes a document, by the suffix of the file."""
