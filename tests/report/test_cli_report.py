@@ -193,8 +193,18 @@ def test_the_map_places_buses_and_branches(solved_pair) -> None:
     n.buses.loc[["grid", "far"], ["x", "y"]] = [[1.0, 2.0], [3.0, 5.0]]
     frame = pd.DataFrame({"headroom": [7.0, float("inf")]}, index=pd.Index(["far", "grid"], name="bus"))
     axes = HeadroomTable(frame, n).plot().axes[0]
-    points, unlimited = axes.collections[1:]
+    (points,) = [drawn for drawn in axes.collections if drawn.get_array() is not None]
     assert points.get_offsets().tolist() == [[3.0, 5.0]]
     assert points.get_array().tolist() == [7.0]
+    (unlimited,) = [drawn for drawn in axes.collections if drawn.get_label() == "not limited"]
     assert unlimited.get_offsets().tolist() == [[1.0, 2.0]]
-    assert axes.collections[0].get_segments()[0].tolist() == [[1.0, 2.0], [3.0, 5.0]]
+    lines = [
+        segment.tolist()
+        for drawn in axes.collections
+        if hasattr(drawn, "get_segments")
+        for segment in drawn.get_segments()
+    ]
+    assert [[1.0, 2.0], [3.0, 5.0]] in lines
+    # The sites have no place of their own: they lie at their grid buses, not at 0, 0.
+    (sites,) = [drawn for drawn in axes.collections if drawn.get_label() == "AIDC"]
+    assert sites.get_offsets().tolist() == [[1.0, 2.0], [3.0, 5.0]]

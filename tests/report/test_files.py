@@ -25,7 +25,7 @@ def test_workbook_holds_every_number(solved_pair, tmp_path) -> None:
     assert next(iter(sheets)) == "Overview"
     assert list(sheets)[-1] == "Figures"
     steps = accessor.schedule()
-    assert sheets["Schedule"]["it power (MW)"].to_list() == pytest.approx(steps["it_power"].to_list())
+    assert sheets["Schedule"]["IT power (MW)"].to_list() == pytest.approx(steps["it_power"].to_list())
     assert sheets["Schedule"]["start"].to_list() == steps["start"].to_list()
     assert sheets["Schedule"]["restart"].to_list() == steps["restart"].to_list()
     assert sheets["Sites"]["energy (MWh)"].to_list() == pytest.approx(accessor.summary()["energy"].to_list())
