@@ -49,6 +49,7 @@ class AIDC(Results):
     refresh = _asks(network.refresh)
     check = _asks(network.check)
     optimize = _asks(network.optimize)
+    optimize_with_rolling_horizon = _asks(network.optimize_with_rolling_horizon)
     record = _asks(network.record)
     price = _asks(network.price)
     audit = _asks(network.audit)

@@ -9,7 +9,7 @@ import pandas as pd
 import pypsa
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.index import names
+from pypsa_aidc.network.pypsa_api import names
 
 _BACKSTOP = re.compile(
     r"load[ _-]?shed|shedding|\bvoll\b|lost[ _-]?load|unserved|backstop|non[ _-]?served|\bens\b", re.I

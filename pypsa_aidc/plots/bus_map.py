@@ -368,7 +368,7 @@ def _require_places(places: pd.DataFrame, buses: pd.Index) -> None:
 
 def _placed(n: pypsa.Network) -> pypsa.Network:
     """A copy of a network, or of the first of its scenarios, in which all buses that can be placed are."""
-    from pypsa_aidc.network.loads.site import copy_network
+    from pypsa_aidc.network.pypsa_api import copy_network
 
     placed = copy_network(n.get_scenario(n.scenarios[0]) if n.has_scenarios else n)
     branches = pd.concat([placed.c[kind].static[["bus0", "bus1"]] for kind in ("Line", "Transformer", "Link")])

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedError
 from pypsa_aidc.network import check_network
 from pypsa_aidc.network.carriers import backstops
-from pypsa_aidc.network.loads.site import copy_network
-from pypsa_aidc.network.quiet import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import copy_network, quiet_pypsa
 from pypsa_aidc.plain import counted
 
 Floats = NDArray[np.float64]

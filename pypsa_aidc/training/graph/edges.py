@@ -66,6 +66,11 @@ class Edges:
         """Return the selected edges."""
         return Edges(*(getattr(self, f.name)[which] for f in fields(self)))
 
+    def by_start(self) -> list[slice]:
+        """Edges that leave one border, in order of time: they are sorted by it, and none of them ends at the same."""
+        borders = np.searchsorted(self.start, np.arange(int(self.start.max()) + 2))
+        return [slice(low, high) for low, high in pairwise(borders)]
+
     def with_nodes(self, tail: Ints, head: Ints) -> Edges:
         """Return the same edges between renumbered nodes."""
         return replace(self, tail=tail, head=head)
@@ -246,9 +251,7 @@ def prune(edges: Edges, nodes: int, source: int, sink: int, coverage: tuple[floa
 
     Works from both ends: least and most segments that a path to each node, and from it, can have.
     """
-    # Edges are sorted by start, so those that leave one border are a slice; none of them ends at the same border.
-    borders = np.searchsorted(edges.start, np.arange(int(edges.start.max()) + 2))
-    order = [slice(low, high) for low, high in pairwise(borders)]
+    order = edges.by_start()
     least_in, most_in = np.full(nodes, np.inf), np.full(nodes, -np.inf)
     least_out, most_out = np.full(nodes, np.inf), np.full(nodes, -np.inf)
     least_in[source] = most_in[source] = least_out[sink] = most_out[sink] = 0.0
