@@ -1,7 +1,8 @@
 """Draw every plot of the package from small seeded inputs, for docs/pages/gallery.md.
 
 Run ``python docs/gallery.py`` from the root of the project; it takes less than a minute, and the same call draws the
-same pictures. ``python docs/gallery.py --page`` also writes the page. Fleets are synthetic, and their figures say so.
+same pictures but for the seconds of a solve. ``python docs/gallery.py --page`` also writes the page. Fleets are
+synthetic, and their figures say so.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ UNIT = re.compile(
 )
 PLAIN = re.compile(
     r"day|snapshot|snapshot, by period|longitude|latitude|GPUs|reliability|.*firmness.*|.*ratio|factor on K|"
-    r"coverage of the next weeks|clusters in the portfolio|autocorrelation|first day of window|window|lowest mean / hourly mean"
+    r"coverage of the next weeks|clusters in the portfolio|autocorrelation|first day of window|window|"
+    r"lowest mean / hourly mean"
 )
 """Labels of what needs no unit: dates, counts, shares of 1."""
 
