@@ -13,7 +13,8 @@ import pandas as pd
 
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.network import audit, loads
+from pypsa_aidc.network import audit
+from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report import fleet_sections, sections
@@ -123,7 +124,7 @@ def write_report(
 def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
     accessor = Results(n)
-    meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
+    meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part"))
     chosen, found, loads = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (

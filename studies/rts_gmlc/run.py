@@ -26,7 +26,7 @@ import rts_gmlc
 import study
 
 from pypsa_aidc import fleet
-from pypsa_aidc.cli.console import silenced_stdout
+from pypsa_aidc.cli.reply import silenced_stdout
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.headroom import BusHeadroom, bus_headroom
 from pypsa_aidc.headroom.bus.base_case import base_case, dispatched

@@ -45,7 +45,7 @@ def test_all_faults_at_once_and_by_line(tmp_path: Path) -> None:
     for new, named in wrong.values():
         line = f"line {line_of(text, new)}, "
         assert any(fault.startswith(line) and named in fault for fault in faults), (line, named, faults)
-    assert "Did you mean restart_hours?" in str(caught.value)
+    assert "Did you mean 'restart_hours'?" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ import typer
 from typer.testing import CliRunner
 
 from pypsa_aidc import fleet
-from pypsa_aidc.cli.headroom import headroom_verb
+from pypsa_aidc.cli.headroom import headroom
+from pypsa_aidc.cli.verb import offered
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.headroom import BusHeadroom, bus_headroom
 from tests.headroom.grids import triangle
 
 app = typer.Typer()
-app.command()(headroom_verb)
+app.command()(offered(headroom))
 
 
 def test_the_verb_prints_and_writes(tmp_path: Path) -> None:

@@ -129,11 +129,24 @@ class Reason:
 
 
 class Account(NamedTuple):
-    """Where a part of a load is paid for: its bus, 1 or -1 for what is not drawn, and the level of its power."""
+    """Where a part of a load is paid for.
+
+    Parameters
+    ----------
+    bus
+        Bus of its meter.
+    sign
+        1, or -1 for what is not drawn.
+    level
+        The level that its power is at.
+    metered
+        Power at the meter for each MW of it: the PUE of what is at IT level, by snapshot.
+    """
 
     bus: str
     sign: float = 1.0
     level: Literal["meter", "IT"] = "meter"
+    metered: float | pd.Series = 1.0
 
 
 @dataclass(frozen=True, eq=False)

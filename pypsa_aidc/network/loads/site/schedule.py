@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -133,6 +134,22 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
             modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
             result[generator].append((window, steps_from(modes, done, load, window.slots)))
     return result
+
+
+def cost_of_changes(n: pypsa.Network, site: Site) -> float:
+    """Cost in USD of all changes of modes without a wait, weighted as the objective weighs the hour after them."""
+    if not any(load.rules.mode_change_cost for load in site.loads.values()):
+        return 0.0
+    total = 0.0
+    for generator, runs in read(n, {site.name: site}).items():
+        for window, steps in runs:
+            changes = [after.start for before, after in pairwise(steps) if _is_change(before, after)]
+            total += site.loads[generator].rules.mode_change_cost * float(window.weight[changes].sum())
+    return total
+
+
+def _is_change(before: Step, after: Step) -> bool:
+    return before.mode != after.mode and before.stop == after.start
 
 
 def step_power(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> Floats:

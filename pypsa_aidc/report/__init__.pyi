@@ -1,0 +1,5 @@
+from .attachments import Headroom
+from .document import Document, Fact, Notice, Picture, Section, Table
+from .front import WRITERS, report
+
+__all__ = ["WRITERS", "Document", "Fact", "Headroom", "Notice", "Picture", "Section", "Table", "report"]
