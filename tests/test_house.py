@@ -130,7 +130,7 @@ def test_one_door_to_pypsa(path: Path) -> None:
         return
     for node in ast.walk(tree):
         # What is private to a module of ours is asked of `self`, `cls` or the module's own names.
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+        if isinstance(node, ast.Attribute) and re.match("_(?!_|replace$)", node.attr):
             assert ast.unparse(node.value) in ("self", "cls"), f"{path}:{node.lineno} asks for {ast.unparse(node)}"
     process_wide = {"umask", "setLevel", "catch_warnings", "filterwarnings", "simplefilter", "chdir", "basicConfig"}
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
