@@ -72,7 +72,7 @@ class GPU:
         """
         row = presets.preset("gpus", name)
         return cls(
-            name=name,
+            name=row["name"],
             peak_flops={p: float(row[f"{p}_tflops"]) * TFLOP for p in _PRECISIONS if row[f"{p}_tflops"]},
             memory=float(row["memory_gb"]) * GB,
             train_w=float(row["train_w"]),

@@ -125,7 +125,7 @@ class Transformer:
         """
         row = presets.preset("transformers", name)
         return cls(
-            name=name,
+            name=row["name"],
             parameters=float(row["parameters"]),
             gated=row["gated"] == "true",
             tied=row["tied"] == "true",

@@ -16,7 +16,7 @@ from pypsa_aidc.network.loads.registry import by_kind, check_loads
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import doubts
 from pypsa_aidc.network.model.storage import add_exclusive_storage
-from pypsa_aidc.network.pypsa_api import suppress_index_warnings
+from pypsa_aidc.network.pypsa_api import index_warnings_ignored
 from pypsa_aidc.training import Formulation
 
 ExtraFunctionality = Callable[[pypsa.Network, pd.Index], Any]
@@ -87,14 +87,18 @@ def hook(
         Place of the model in a rolling horizon, if there is one.
     """
 
-    @suppress_index_warnings()
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
+        with index_warnings_ignored(n.snapshots):
+            _attach(n, snapshots)
+
+    def _attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
         found = by_kind(n)
         doubt = doubts(n, snapshots) if found else ""
         if doubt:
-            warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=2)
-        part = whole_horizon and len(snapshots) < len(n.snapshots)
+            warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=3)
+        partial = whole_horizon and len(snapshots) < len(n.snapshots)
+        part = f"{len(snapshots)} of {len(n.snapshots)}" if partial else ""
         for kind, own in found:
             kind.refuse_unsupported(n, own, part=part)
         if ahead is None:  # otherwise the whole horizon has been checked

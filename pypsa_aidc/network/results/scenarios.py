@@ -8,7 +8,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network.loads.decisions import keep
-from pypsa_aidc.network.pypsa_api import without_model
+from pypsa_aidc.network.pypsa_api import copy_network
 
 EXPECTED = "expected"
 """Label of the expectation over all scenarios."""
@@ -20,12 +20,11 @@ def in_scenarios(n: pypsa.Network) -> dict[str, pypsa.Network]:
     PyPSA leaves prices multiplied by the probability of the scenario.
     """
     keep(n)
-    found = {}
-    with without_model(n):
-        for scenario, probability in n.scenario_weightings["weight"].items():
-            one = n.get_scenario(scenario)
-            one.c.buses.dynamic["marginal_price"] = one.c.buses.dynamic["marginal_price"] / probability
-            found[str(scenario)] = one
+    found, whole = {}, copy_network(n)
+    for scenario, probability in n.scenario_weightings["weight"].items():
+        one = whole.get_scenario(str(scenario))
+        one.c.buses.dynamic["marginal_price"] = one.c.buses.dynamic["marginal_price"] / probability
+        found[str(scenario)] = one
     return found
 
 

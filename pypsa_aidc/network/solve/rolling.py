@@ -24,7 +24,7 @@ from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality
 from pypsa_aidc.network.model.horizon import network_snapshots, windows
-from pypsa_aidc.network.pypsa_api import columns, copy_network, quiet_pypsa
+from pypsa_aidc.network.pypsa_api import columns, copy_network, quiet_pypsa, solve_network
 from pypsa_aidc.network.solve.optimize import solve_window
 from pypsa_aidc.network.solve.result import clear_results
 from pypsa_aidc.network.spec.series import aligned
@@ -339,7 +339,7 @@ def _persistent(
         for name in loads(bare):
             remove(bare, name)
         with quiet_pypsa():
-            bare.optimize(window, output_flag=False)
+            solve_network(bare, window, output_flag=False)
         known = bare.buses_t.marginal_price.reindex(columns=list(buses.values())).loc[window]
     known = known.loc[:, ~known.columns.duplicated()].iloc[-len(window) :]
     clock = _clock(known.index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -302,7 +303,7 @@ def _write(
     bus: str,
     overhead: float | pd.Series,
     base: float | pd.Series,
-    connection: dict[str, float | bool],
+    connection: dict[str, Any],
 ) -> None:
     for carrier, colour in _COLOURS.items():
         if carrier not in n.carriers.index:
