@@ -1,3 +1,5 @@
+from pypsa import Network
+
 from .checks.after import AuditReport, audit
 from .checks.before import check_network
 from .checks.explain import explain
@@ -34,6 +36,7 @@ __all__ = [
     "Fleet",
     "FleetTerms",
     "Load",
+    "Network",
     "Result",
     "Results",
     "RollingResult",

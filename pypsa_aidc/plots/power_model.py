@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pypsa_aidc.fleet.power import LINEAR, PowerModel
-from pypsa_aidc.fleet.studies.anchors import compare_anchors, duty_cycle_error, jensen_bound, modelled
-from pypsa_aidc.plots.style import CYCLE, canvas, legend, styled
+from pypsa_aidc.plots.style import BLUE, BROWN, CYCLE, DASHES, GREY, canvas, legend, styled
+
+if TYPE_CHECKING:
+    from pypsa_aidc.fleet.power import PowerModel
 
 
 @styled
 def plot_anchors(measured: pd.DataFrame, model: PowerModel | None = None) -> Figure:
     """Draw measured power levels beside the range of the model (Fig. 5 of [2]); columns as for `compare_anchors`."""
+    from pypsa_aidc.fleet.studies.anchors import compare_anchors
+
     table = compare_anchors(measured, model)
-    figure, axes = canvas(1, 1, width=5.6)
+    figure, axes = canvas(1, 1)
     axis = axes[0, 0]
     for number, (category, row) in enumerate(table.iterrows()):
         points = pd.to_numeric(measured.loc[measured["category"] == category, "share"])
         spread = np.linspace(-0.18, 0.18, len(points)) if len(points) > 1 else [0.0]
         axis.scatter(
-            number + np.array(spread), points, s=14, color=CYCLE[0], zorder=3, label="measured" if not number else ""
+            number + np.array(spread), points, s=14, color=BLUE, zorder=3, label="measured" if not number else ""
         )
         axis.plot(
             [number - 0.3, number + 0.3],
             [row["model_low"]] * 2,
-            color=CYCLE[1],
+            color=BROWN,
             label="model, no and full load" if not number else "",
         )
-        axis.plot([number - 0.3, number + 0.3], [row["model_high"]] * 2, color=CYCLE[1])
+        axis.plot([number - 0.3, number + 0.3], [row["model_high"]] * 2, color=BROWN)
     axis.set_xticks(range(len(table)), [str(name).replace("_", " ") for name in table.index])
     axis.set(ylabel="power / rating", ylim=(0, 1.15))
     legend(axis)
@@ -49,15 +53,18 @@ def plot_online_curve(model: PowerModel | None = None, measured: pd.DataFrame | 
     measured : pandas.DataFrame
         Columns `utilisation` (0 … 1) and `share` (power over rating), to draw as points.
     """
+    from pypsa_aidc.fleet.power import PowerModel
+    from pypsa_aidc.fleet.studies.anchors import modelled
+
     central = model or PowerModel()
     bare = PowerModel(curves=central.curves, idle_fraction=central.idle_fraction, online_floor=0.0)
     u = np.linspace(0, 1, 201)
-    figure, axes = canvas(1, 1, width=4.8)
+    figure, axes = canvas(1, 1)
     axis = axes[0, 0]
-    axis.plot(u, modelled(bare, "online_inference", u), linestyle="--", color=CYCLE[5], label="without floor")
-    axis.plot(u, modelled(central, "online_inference", u), color=CYCLE[1], label=f"with floor {central.online_floor:g}")
+    axis.plot(u, modelled(bare, "online_inference", u), linestyle="--", color=GREY, label="without floor")
+    axis.plot(u, modelled(central, "online_inference", u), color=BROWN, label=f"with floor {central.online_floor:g}")
     if measured is not None:
-        axis.scatter(measured["utilisation"], measured["share"], s=14, color=CYCLE[0], label="measured")
+        axis.scatter(measured["utilisation"], measured["share"], s=14, color=BLUE, label="measured")
     axis.set(xlabel="utilisation", ylabel="power / rating", xlim=(0, 1), ylim=(0, 1))
     legend(axis)
     return figure
@@ -66,27 +73,30 @@ def plot_online_curve(model: PowerModel | None = None, measured: pd.DataFrame | 
 @styled
 def plot_duty_cycle(model: PowerModel | None = None) -> Figure:
     """Draw what an hourly mean hides: a duty cycle between 0 and twice the mean, and any hour (Fig. 6b of [2])."""
+    from pypsa_aidc.fleet.power import LINEAR, PowerModel
+    from pypsa_aidc.fleet.studies.anchors import duty_cycle_error, jensen_bound
+
     central = model or PowerModel()
     means = np.linspace(0.02, 0.98, 97)
-    figure, axes = canvas(1, 2)
+    figure, axes = canvas(2, 1)
     kinds = {name: (central, name) for name in ("training", "online_inference", "offline_inference")}
     kinds["linear"] = (PowerModel(curves=LINEAR), "training")
-    for name, (own, workload) in kinds.items():
-        label = name.replace("_", " ")
-        axes[0, 0].plot(means, 100 * duty_cycle_error(own, workload, means), label=label)
-        axes[0, 1].plot(means, 100 * jensen_bound(own, workload, means), label=label)
+    for number, (name, (own, workload)) in enumerate(kinds.items()):
+        style = {"color": CYCLE[number], "linestyle": DASHES[number], "label": name.replace("_", " ")}
+        axes[0, 0].plot(means, 100 * duty_cycle_error(own, workload, means), **style)
+        axes[1, 0].plot(means, 100 * jensen_bound(own, workload, means), **style)
     axes[0, 0].set(
         xlabel="hourly mean utilisation", ylabel="model too high by (%)", title="(a) duty cycle 0 / twice the mean"
     )
-    axes[0, 1].set(xlabel="hourly mean utilisation", ylabel="largest error (%)", title="(b) any hour")
-    legend(axes[0, 1])
+    axes[1, 0].set(xlabel="hourly mean utilisation", ylabel="largest error (%)", title="(b) any hour")
+    legend(axes[0, 0])
     return figure
 
 
 @styled
 def plot_subhour(minima: pd.DataFrame, quantiles: Sequence[float] = (0.1, 0.5, 0.9)) -> Figure:
     """Draw how far short windows fall below the mean of their hour (Fig. 6c of [2]); table from `subhour_minima`."""
-    figure, axes = canvas(1, 1, width=4.8)
+    figure, axes = canvas(1, 1)
     axis = axes[0, 0]
     low, middle, high = (minima.quantile(q) for q in quantiles)
     positions = range(minima.shape[1])
@@ -94,13 +104,13 @@ def plot_subhour(minima: pd.DataFrame, quantiles: Sequence[float] = (0.1, 0.5, 0
         positions,
         low,
         high,
-        color=CYCLE[0],
+        color=BLUE,
         linewidth=5,
         alpha=0.35,
         label=f"P{quantiles[0] * 100:g}–P{quantiles[2] * 100:g}",
     )
-    axis.plot(positions, middle, "o", color=CYCLE[0], label="median")
+    axis.plot(positions, middle, "o", color=BLUE, label="median")
     axis.set_xticks(positions, minima.columns)
     axis.set(xlabel="window", ylabel="lowest mean / hourly mean", ylim=(0, 1.05))
-    legend(axis, loc="lower right")
+    legend(axis)
     return figure
