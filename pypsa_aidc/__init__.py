@@ -26,9 +26,7 @@ from pypsa_aidc.network import compose, extra_functionality, from_matpower, load
 from pypsa_aidc.progress import show_progress
 from pypsa_aidc.training import (
     GPU,
-    EfficiencyModel,
     Job,
-    MemoryModel,
     ModeTable,
     Rules,
     TrainingLoad,
@@ -46,12 +44,10 @@ __all__ = [
     "AIDCError",
     "AuditError",
     "Contract",
-    "EfficiencyModel",
     "Envelope",
     "InfeasibleError",
     "InputError",
     "Job",
-    "MemoryModel",
     "ModeTable",
     "NotSolvedError",
     "PriceWarning",

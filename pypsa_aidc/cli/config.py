@@ -17,13 +17,14 @@ from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.network import add
 from pypsa_aidc.training import (
     GPU,
-    NARAYANAN_EFFICIENCY,
     Candidates,
     EfficiencyModel,
     Job,
     MemoryModel,
+    ModePower,
     ModeTable,
-    PowerModel,
+    PaperModel,
+    Recipe,
     Rules,
     TrainingLoad,
     Transformer,
@@ -91,8 +92,11 @@ class JobConfig:
         Name of a preset, or the dimensions of a `Transformer`.
     modes
         CSV file of measured modes, relative to the configuration, see `read_profile`; without, they are generated.
-    candidates, precision, memory, efficiency, communication_w, prune
+    candidates, precision, recipe, strict, communication_w, prune
         As for `generate_modes`; not together with measured modes, except `prune`.
+    memory, efficiency
+        Fields of `MemoryModel` and `EfficiencyModel`: with either, modes follow the model of the paper (`PaperModel`)
+        and not the default one.
     baseline
         [pipeline, tensor, data] of the mode of fixed training.
     rules
@@ -111,6 +115,8 @@ class JobConfig:
     modes: str | None = None
     candidates: Candidates | None = None
     precision: str | None = None
+    recipe: Recipe | None = None
+    strict: bool | None = None
     memory: MemoryModel | None = None
     efficiency: EfficiencyModel | None = None
     communication_w: float | None = None
@@ -126,7 +132,7 @@ class JobConfig:
             subject = "model" if error.subject.startswith("preset") else ""
             for fault in error.faults:
                 faults.add(subject or fault.where, fault.given, fault.expected, fault.remedy)
-        for field in ("candidates", "precision", "memory", "efficiency", "communication_w"):
+        for field in ("candidates", "precision", "recipe", "strict", "memory", "efficiency", "communication_w"):
             unused = self.modes is not None and getattr(self, field) is not None
             faults.require(not unused, field, "a value", "nothing beside measured modes", "Leave out one of the two.")
         faults.raise_any()
@@ -147,6 +153,13 @@ class JobConfig:
             self.flops,
         )
 
+    def model_of_modes(self) -> PaperModel | None:
+        """The model of the paper if the job gives any of its coefficients, else `None` for the default."""
+        if self.memory is None and self.efficiency is None:
+            return None
+        paper = PaperModel()
+        return PaperModel(self.memory or paper.memory, self.efficiency or paper.efficiency)
+
     def table(self, gpu: GPU | None, gpus: int, folder: Path) -> ModeTable:
         """Generate the modes for a pool, or read the measured ones."""
         if self.modes is not None:
@@ -161,9 +174,10 @@ class JobConfig:
             gpus,
             candidates=self.candidates,
             precision=self.precision or "bf16",
-            memory=self.memory,
-            efficiency=self.efficiency or NARAYANAN_EFFICIENCY,
-            power=PowerModel(self.communication_w or 0.0),
+            recipe=self.recipe,
+            model=self.model_of_modes(),
+            power=ModePower(self.communication_w or 0.0),
+            strict=self.strict,
             prune=self.prune,
         )
 

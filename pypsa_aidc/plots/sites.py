@@ -244,7 +244,7 @@ def positions(snapshots: pd.Index, labels: pd.Series) -> NDArray[np.int64]:
 
 def _label_modes(ax: Axes, own: pd.DataFrame, floor: float, span: float) -> None:
     """Write the mode p·q·d once into each stretch that runs through in it, where it fits."""
-    mode = own["pipeline"].map(str) + "·" + own["tensor"].map(str) + "·" + own["data"].map(str)
+    mode = own["mode"]
     new = (mode != mode.shift()) | (own["left"] > own["right"].shift() + 1e-9)
     stretches = own.assign(mode=mode).groupby(new.cumsum())
     lefts, rights = stretches["left"].min().to_numpy(float), stretches["right"].max().to_numpy(float)

@@ -140,7 +140,7 @@ def jobs(n: pypsa.Network) -> Section:
     restarts = int(steps["restart"].sum())
     alt = (
         f"Gantt chart of {len(own)} jobs: {len(steps)} training edges, each ending at a checkpoint, in "
-        f"{len(steps.groupby(['site', 'job', 'pipeline', 'tensor', 'data']))} modes, with {restarts} restarts after "
+        f"{len(steps.groupby(['site', 'job', 'mode']))} modes, with {restarts} restarts after "
         "waiting."
     )
     text = (

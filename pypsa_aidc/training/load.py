@@ -9,7 +9,8 @@ from typing import Any
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.plain import settle
 from pypsa_aidc.training.job import Job
-from pypsa_aidc.training.mode_table import Mode, ModeTable, Size
+from pypsa_aidc.training.layout import Layout, Size
+from pypsa_aidc.training.mode_table import Mode, ModeTable
 from pypsa_aidc.training.rules import Rules
 from pypsa_aidc.units import SECONDS_PER_HOUR
 
@@ -187,7 +188,7 @@ class TrainingLoad:
 
 def _of_size(job: str, modes: Iterable[Mode], size: Size) -> Mode:
     by_size: dict[object, Mode] = {mode.size: mode for mode in modes}
-    size = tuple(size) if isinstance(size, list) else size
+    size = Layout.of(size).size if isinstance(size, tuple | list) else size
     faults = Faults(f"TrainingLoad {job!r}")
     faults.require(size in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
     faults.raise_any()

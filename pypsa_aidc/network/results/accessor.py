@@ -87,8 +87,8 @@ class Results:
         -------
         pandas.DataFrame
             One row a training edge: `site`, `job`, `start` and `last` (its first and its last snapshot: of hours from
-            00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `gpus`, `it_power` (MW),
-            `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very beginning, and so
+            00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `mode` (its label), `gpus`,
+            `it_power` (MW), `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very beginning, and so
             pays `restart_hours` and `restart_energy` of the rules) and `boundary_idle` (GPU-hours in the last slot
             that no work was left for).
         """
@@ -119,7 +119,8 @@ class Results:
                                 "start": labels[step.start],
                                 "last": labels[step.stop - 1],
                                 "hours": hours,
-                                **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=True)),
+                                **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=False)),
+                                "mode": mode.label,
                                 "gpus": mode.gpus,
                                 "it_power": mode.it_power,
                                 "energy": float((power * window.slots.hours).sum()),
@@ -303,7 +304,7 @@ class Results:
                 "gpu_hours": float(used.mul(hours, axis=0).to_numpy().sum()),
                 "waiting_hours": float(waiting),
                 "boundary_idle": float(own["boundary_idle"].sum()),
-                "modes_used": len(own.groupby(["job", "pipeline", "tensor", "data"])),
+                "modes_used": len(own.groupby(["job", "mode"])),
             }
 
     def plot(self) -> Figure:

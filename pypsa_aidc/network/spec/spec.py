@@ -13,6 +13,7 @@ from pypsa_aidc.errors import Faults, InputError, SpecError
 from pypsa_aidc.network.index import names
 from pypsa_aidc.network.spec.schema import dump, kind_of, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
+from pypsa_aidc.training.layout import AXES
 
 COLUMN = "aidc"
 """Column of `n.links` (sites) and `n.generators` (jobs, fleets) that holds the JSON; empty for all else."""
@@ -96,8 +97,10 @@ def dump_job(spec: JobSpec) -> str:
 
 
 def _dump_mode(mode: Mode) -> dict[str, Any]:
-    values = (*mode.size, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
-    return dict(zip(_MODE_KEYS, values, strict=True))
+    layout = mode.layout
+    values = (layout.pipeline, layout.tensor, layout.data, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
+    further = {axis: getattr(layout, axis) for axis in AXES[3:] if getattr(layout, axis) > 1}
+    return dict(zip(_MODE_KEYS, values, strict=True)) | further
 
 
 def load_site(text: str, where: str) -> SiteSpec:
@@ -129,7 +132,8 @@ def load_job(text: str, where: str) -> JobSpec:
 
 def _mode(entry: Mapping[str, Any]) -> Mode:
     pipeline, tensor, data, gpus, flops_per_s, it_power, memory = (entry[key] for key in _MODE_KEYS)
-    return Mode((int(pipeline), int(tensor), int(data)), int(gpus), flops_per_s, it_power, memory)
+    further = (int(entry.get(axis, 1)) for axis in AXES[3:])
+    return Mode((int(pipeline), int(tensor), int(data), *further), int(gpus), flops_per_s, it_power, memory)
 
 
 def _rules(entry: Mapping[str, Any]) -> Rules:
