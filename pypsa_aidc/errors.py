@@ -89,6 +89,10 @@ class UnitWarning(UserWarning):
     """A number that is legal but looks as if it were given in another unit."""
 
 
+class SeriesWarning(UserWarning):
+    """A series finer than the snapshots, or snapshots whose dates and weightings disagree: what was made of it."""
+
+
 class PriceWarning(UserWarning):
     """A file from which plain PyPSA gets the right loads and objective, but not every price."""
 
@@ -177,7 +181,7 @@ class Faults:
 
     def flag(self, where: str, value: object) -> None:
         """Note a fault unless `value` is True or False."""
-        self.require(value is True or value is False, where, value, "True or False")
+        self.require(isinstance(value, bool | np.bool_), where, value, "True or False")
 
     def kind(self, where: str, value: object, kind: type | tuple[type, ...], expected: str, remedy: str = "") -> bool:
         """Note a fault unless `value` is of a kind, and return whether it is."""

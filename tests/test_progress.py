@@ -289,7 +289,7 @@ def test_values_count_one_solve_for_each_question(eager: None, monkeypatch: pyte
         time.sleep(0.05)
         return 5.0, 0.0
 
-    monkeypatch.setattr(importlib.import_module("pypsa_aidc.network.whatif.values"), "_solve", solve)
+    monkeypatch.setattr(importlib.import_module("pypsa_aidc.network.whatif"), "_solve", solve)
     stream = Terminal()
     with show_progress(stream):
         table = site(grid()).aidc.values(only=["gpus", "p_nom", "waiting"])

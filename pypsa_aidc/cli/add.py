@@ -12,7 +12,7 @@ from pypsa_aidc.cli.config import load_config
 from pypsa_aidc.cli.console import quiet_libraries
 from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, records, told_warnings
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network import clear_results, export, list_sites, load
+from pypsa_aidc.network import clear_results, export, list_loads, load
 
 
 def add_verb(
@@ -35,7 +35,7 @@ def add_verb(
         chosen.add_to(n, config, faults)
     # A solution without the new sites is none of this network.
     clear_results(n)
-    jobs = list_sites(n)
+    jobs = list_loads(n)
     added = pd.DataFrame(jobs[jobs.index.get_level_values("site").isin([site.name for site in chosen.sites])])
     frame = added.reset_index().drop(columns="description")
     about = {"network": network, "jobs": records(frame)}

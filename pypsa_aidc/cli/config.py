@@ -17,6 +17,7 @@ from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.network import add
 from pypsa_aidc.training import (
     GPU,
+    Calibration,
     Candidates,
     EfficiencyModel,
     Job,
@@ -28,6 +29,7 @@ from pypsa_aidc.training import (
     Rules,
     TrainingLoad,
     Transformer,
+    calibrate,
     generate_modes,
     read_profile,
 )
@@ -160,8 +162,17 @@ class JobConfig:
         paper = PaperModel()
         return PaperModel(self.memory or paper.memory, self.efficiency or paper.efficiency)
 
-    def table(self, gpu: GPU | None, gpus: int, folder: Path) -> ModeTable:
-        """Generate the modes for a pool, or read the measured ones."""
+    def calibration(self, gpu: GPU | None, runs: Path) -> Calibration:
+        """Fit the default model to measured runs; what their table does not say is as for this job."""
+        faults = Faults(f"--calibrate for job {self.name!r}")
+        for field in ("modes", "memory", "efficiency"):
+            given = getattr(self, field)
+            faults.require(given is None, field, given, "nothing beside measured runs", "Leave out one of the two.")
+        faults.raise_any()
+        return calibrate(runs, gpu, job=self.job, recipe=self.recipe)
+
+    def table(self, gpu: GPU | None, gpus: int, folder: Path, fitted: Calibration | None = None) -> ModeTable:
+        """Generate the modes for a pool, by a fitted model if there is one, or read the measured ones."""
         if self.modes is not None:
             return read_profile(folder / self.modes, self.job, gpus=gpus, prune=self.prune)
         faults = Faults(f"modes of job {self.name!r}")
@@ -175,7 +186,7 @@ class JobConfig:
             candidates=self.candidates,
             precision=self.precision or "bf16",
             recipe=self.recipe,
-            model=self.model_of_modes(),
+            model=fitted or self.model_of_modes(),
             power=ModePower(self.communication_w or 0.0),
             strict=self.strict,
             prune=self.prune,

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from pypsa_aidc.network import Result, indicators
-from pypsa_aidc.network.index import names
+from pypsa_aidc.network.pypsa_api import names
 
 Column = tuple[str, str, str]
 """Heading, unit and format."""

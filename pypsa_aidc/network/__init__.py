@@ -3,36 +3,38 @@
 from pypsa_aidc.network.checks.after import AuditReport, audit
 from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import explain
-from pypsa_aidc.network.checks.findings import Finding, Findings, check
+from pypsa_aidc.network.checks.findings import Findings, check
 from pypsa_aidc.network.files.cases import from_matpower
 from pypsa_aidc.network.files.exchange import export, load
 from pypsa_aidc.network.files.freeze import freeze, is_frozen, thaw
-from pypsa_aidc.network.loads.addition import add, update
-from pypsa_aidc.network.loads.derived import refresh
-from pypsa_aidc.network.loads.fleet_addition import add_fleet
-from pypsa_aidc.network.loads.fleet_spec import Fleet, fleets
-from pypsa_aidc.network.loads.fleet_terms import FleetTerms
-from pypsa_aidc.network.loads.site import Site, list_sites, remove, sites
-from pypsa_aidc.network.model.fleet_model import add_fleet_constraints
+from pypsa_aidc.network.loads.decisions import record
+from pypsa_aidc.network.loads.fleet.add import add_fleet
+from pypsa_aidc.network.loads.fleet.fleet import Fleet
+from pypsa_aidc.network.loads.fleet.model import add_fleet_constraints
+from pypsa_aidc.network.loads.fleet.terms import FleetTerms
+from pypsa_aidc.network.loads.protocol import Finding, Load
+from pypsa_aidc.network.loads.registry import KINDS, fleets, list_loads, loads, refresh, remove, sites
+from pypsa_aidc.network.loads.site.add import add, update
+from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.model.hook import compose, extra_functionality, hook
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.results.costs import operating as operating_costs
 from pypsa_aidc.network.results.indicators import indicators
-from pypsa_aidc.network.results.recording import record
 from pypsa_aidc.network.solve.optimize import optimize
 from pypsa_aidc.network.solve.prices import price
 from pypsa_aidc.network.solve.result import Result, clear_results
 from pypsa_aidc.network.solve.scenarios import SCENARIOS, describe, scenario_network, uses_storage
-from pypsa_aidc.network.whatif.comparison import compare
-from pypsa_aidc.network.whatif.values import values
+from pypsa_aidc.network.whatif import compare, values
 
 __all__ = [
+    "KINDS",
     "SCENARIOS",
     "AuditReport",
     "Finding",
     "Findings",
     "Fleet",
     "FleetTerms",
+    "Load",
     "Result",
     "Results",
     "Site",
@@ -55,8 +57,9 @@ __all__ = [
     "hook",
     "indicators",
     "is_frozen",
-    "list_sites",
+    "list_loads",
     "load",
+    "loads",
     "operating_costs",
     "optimize",
     "price",

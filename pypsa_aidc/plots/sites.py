@@ -198,7 +198,7 @@ def gantt(steps: pd.DataFrame, snapshots: pd.Index, title: str = "") -> Figure:
     ----------
     steps
         Training edges as ``n.aidc.schedule()`` gives them: `site`, `job`, `start` and `end` (snapshots, the last
-        included), `pipeline`, `tensor`, `data`, `gpus`, `restart`.
+        included), `mode`, `gpus`, `restart`.
     snapshots
         Snapshots of the schedule, in order.
     title

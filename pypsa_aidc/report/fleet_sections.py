@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.loads.fleet_spec import Fleet
+from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report.document import Picture, Section, Table, shown

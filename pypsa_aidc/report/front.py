@@ -13,8 +13,7 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.network import audit, sites
-from pypsa_aidc.network.loads.fleet_spec import fleets
+from pypsa_aidc.network import audit, loads
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report import fleet_sections, sections
@@ -179,7 +178,7 @@ def _check(n: pypsa.Network, path: Path, values: pd.DataFrame | None, exclusive:
     faults.require(suffix in WRITERS, "path", str(path), f"a file ending in {', '.join(WRITERS)}")
     faults.require(path.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.require(not path.is_dir(), "path", str(path), "a file, not a folder")
-    there = bool(sites(n)) or bool(fleets(n))
+    there = bool(loads(n))
     remedy = "Add one with n.aidc.add or n.aidc.add_fleet, and solve."
     faults.require(there, "network", n.name or "without a name", "at least one AIDC: a site or a fleet", remedy)
     if values is not None:

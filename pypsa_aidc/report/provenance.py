@@ -12,7 +12,7 @@ import pypsa
 
 from pypsa_aidc.fleet import Contract
 from pypsa_aidc.network.results.accessor import Results
-from pypsa_aidc.network.spec.spec import COLUMN
+from pypsa_aidc.network.spec.column import COLUMN
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report.attachments import Attachments
 from pypsa_aidc.report.document import Section, Table, shown

@@ -8,7 +8,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network import AuditReport, Site
-from pypsa_aidc.network.index import columns
+from pypsa_aidc.network.pypsa_api import columns
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.network.results.costs import TOTAL, rewards
 from pypsa_aidc.plots import sites as plot

@@ -146,7 +146,7 @@ def generate_modes(
         found = model.evaluate(job, gpu, recipe, sizes[fitting])
     found = found.set_axis(frame.index[fitting]).reindex(frame.index)
     frame["efficiency"] = found["efficiency"]
-    frame["flops_per_s"] = job.iteration_flops / found["seconds"]
+    frame["flops_per_s"] = frame["gpus"] * gpu.peak(precision) * found["efficiency"]
     frame["it_power"] = power.it_power(found["watts"].to_numpy(), sizes)
     frame["memory_gb"] = found["memory"] / GB
     frame["busy"] = found["busy"]

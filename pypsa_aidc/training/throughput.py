@@ -71,10 +71,10 @@ class EfficiencyModel:
     def efficiency(self, job: Job, pipeline: Floats, tensor: Floats, data: Floats) -> Floats:
         """η for arrays of p, q and d of one shape."""
         hidden = float(job.model.hidden)
-        inverse_micro_batches = data * self.micro_batch / job.batch
-        bubble = 1 + (pipeline - 1) * inverse_micro_batches / self.interleave
+        inverse_chunks = data * self.micro_batch / (self.interleave * job.batch)
+        bubble = 1 + (pipeline - 1) * inverse_chunks
         tensor_loss = 1 + self.tensor * (tensor - 1) * _REFERENCE_HIDDEN / hidden
-        data_loss = np.where(data > 1, 1 + self.data * inverse_micro_batches, 1.0)
+        data_loss = np.where(data > 1, 1 + self.data * self.interleave * inverse_chunks, 1.0)
         return np.asarray(self.peak * hidden / (hidden + self.hidden_half) / (bubble * tensor_loss * data_loss))
 
     def calibrated(self, job: Job, mode: tuple[int, int, int], efficiency: float) -> EfficiencyModel:

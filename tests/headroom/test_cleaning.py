@@ -126,3 +126,23 @@ def test_the_missing_peak_day_of_2024_is_doubted(shared_data) -> None:
     year = long.between("2024-01-01", "2024-12-31 18:00")
     with pytest.warns(DemandWarning, match="missing hours may hide the peak that sets the cap"):
         clean(year, gaps="interpolate")
+
+
+@pytest.mark.parametrize("name", ["zero_at_peak.csv", "low_at_peak.csv"])
+def test_bad_hours_that_hide_the_peak_are_told_as_missing_ones_are(shared_data, name: str) -> None:
+    demand = read_demand(shared_data.parent / "cases" / "headroom" / name)
+    with pytest.warns(DemandWarning, match=r"missing or replaced hours may hide the peak .*1,299 of 1,339 MW"):
+        clean(demand, gaps="interpolate")
+
+
+def test_a_plateau_of_another_level_is_told_with_the_peak_without_it(shared_data) -> None:
+    """Six days at 2.5 times their neighbours; the same month without them peaks at 1,340 MW."""
+    demand = read_demand(shared_data.parent / "cases" / "headroom" / "level_shift.csv")
+    with pytest.warns(
+        DemandWarning, match=r"is a flagged hour: level .*without the 144 h of this rule the peak is 1,337"
+    ):
+        kept = clean(demand, gaps="drop")
+    assert kept.peak == 3350.0
+    with pytest.warns(DemandWarning, match="were replaced"):
+        tidy = clean(demand, gaps="drop", replace=("level",))
+    assert tidy.peak == 1337.0

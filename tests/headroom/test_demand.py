@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pypsa_aidc.errors import InputError, UnitWarning
-from pypsa_aidc.headroom import Demand, read_demand
+from pypsa_aidc.headroom import Demand, DemandWarning, read_demand
 
 BALANCE = (
     '"Balancing Authority","Data Date","Hour Number","Local Time at End of Hour","UTC Time at End of Hour",'
@@ -203,3 +204,134 @@ def test_hours_with_a_zone_and_the_clock_of_the_calendar() -> None:
         Demand(pd.Series(1.0, pd.date_range("2024-01-01", periods=9, freq="2h")))
     with pytest.raises(InputError, match="each hour once"):
         Demand(pd.Series([1.0, 2.0], [hours[0], hours[0]]))
+
+
+def month(path: Path, header: str, stamp: Callable[[pd.Timestamp], str], separator: str = ",") -> Path:
+    """A July of hourly demand, 1000 MW and one more each hour; stamps at the end of each hour, as `stamp` writes."""
+    ends = pd.date_range("2024-07-01 01:00", periods=31 * 24, freq="h")
+    lines = [f"{stamp(end)}{separator}{1000 + number}" for number, end in enumerate(ends)]
+    path.write_text(header + "\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def late(end: pd.Timestamp, date: str = "%Y-%m-%d") -> str:
+    """The end of a day as 24:00 of it."""
+    return f"{end - pd.Timedelta('1h'):{date}} 24:00" if end.hour == 0 else f"{end:{date} %H:%M}"
+
+
+@pytest.mark.parametrize(
+    ("header", "stamp", "separator"),
+    [
+        ("time,MW", lambda end: f"{end:%m/%d/%Y %H:%M}", ","),
+        ("time,MW", lambda end: f"{end:%d.%m.%Y %H:%M}", ","),
+        ("time,MW", lambda end: f"{end:%m/%d/%y %H:%M}", ","),
+        ("time,MW", lambda end: f"{end:%m/%d/%Y %I:%M %p}", ","),
+        ("time,MW", lambda end: f"{end:%d-%b-%Y %H:%M:%S}", ","),
+        ("time,MW", late, ","),
+        ("time;MW", lambda end: late(end, "%d/%m/%Y"), ";"),
+        ("Date,HE,MW", lambda end: f"{end - pd.Timedelta('1h'):%Y-%m-%d},{(end.hour or 24)}", ","),
+        ("Date\tHour Ending\tMW", lambda end: f"{end - pd.Timedelta('1h'):%m/%d/%Y}\tHE{end.hour or 24:02d}", "\t"),
+        ("Date,Hour Beginning,MW", lambda end: f"{end - pd.Timedelta('1h'):%Y-%m-%d,%H}", ","),
+    ],
+)
+def test_stamps_as_utilities_write_them(
+    tmp_path: Path, header: str, stamp: Callable[[pd.Timestamp], str], separator: str
+) -> None:
+    demand = read_demand(month(tmp_path / "d.csv", header, stamp, separator))
+    assert demand.hours[0] == pd.Timestamp("2024-07-01")
+    assert demand.series.tolist() == [1000.0 + number for number in range(31 * 24)]
+
+
+@pytest.mark.parametrize("name", ["us.csv", "two_digit.csv"])
+def test_dates_of_the_cases(shared_data: Path, name: str) -> None:
+    demand = read_demand(shared_data.parent / "cases" / "headroom" / name)
+    assert (demand.hours[0], demand.peak) == (pd.Timestamp("2024-06-30 23:00"), 1340.0)
+
+
+@pytest.mark.parametrize("name", ["h24.csv", "he.csv"])
+def test_hours_ending_of_the_cases(shared_data: Path, name: str) -> None:
+    demand = read_demand(shared_data.parent / "cases" / "headroom" / name)
+    assert (demand.hours[0], len(demand.series), len(demand.missing)) == (pd.Timestamp("2024-07-01"), 720, 0)
+    assert demand.peak_hour == pd.Timestamp("2024-07-15 17:00") if name == "he.csv" else demand.peak == 1340.0
+
+
+def test_one_row_a_day(tmp_path: Path) -> None:
+    header = "Date," + ",".join(f"HE{hour}" for hour in range(1, 25))
+    rows = [f"07/{day:02d}/2024," + ",".join(str(100 * day + hour) for hour in range(1, 25)) for day in (13, 14)]
+    demand = read_demand(two_columns(tmp_path / "d.csv", "\n".join(rows), header))
+    assert demand.hours[0] == pd.Timestamp("2024-07-13")
+    assert demand.series.tolist() == [100.0 * day + hour for day in (13, 14) for hour in range(1, 25)]
+
+
+@pytest.mark.parametrize(
+    ("header", "text", "named"),
+    [
+        ("time,MW", "01/02/2024 01:00,9\n01/02/2024 02:00,9\n", "can be 2024-01-02 or 2024-02-01.*2024-07-01 13:00"),
+        ("Date,HE,MW", "2024-07-01,0,9\n", "row 2, 'HE'.*stamps='beginning'"),
+        ("Date,HE,MW", "2024-11-03,25,9\n", "row 2, 'HE'.*repeated one of daylight saving"),
+        ("time,MW", "2024-07-01T01:00Z,9\n2024-07-01T01:00Z,8\n", "row 3.*take the zone out of the stamps"),
+        ("time,MW", "2024-07-01 01:00,9\n2024-07-01 01:15,8\n", "row 3.*a part of an hour"),
+        ("time,MW", '2024-07-01 01:00,"1,5"\n2024-07-01 02:00,"1.5,7.2"\n', "row 3.*1.5,7.2.*MW"),
+        ("time,MW", "2024-07-01 00:30,9\n2024-07-01 01:30,9\n", "calendar="),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused(tmp_path: Path, header: str, text: str, named: str) -> None:
+    with pytest.raises(InputError, match=f"(?s){named}"):
+        read_demand(two_columns(tmp_path / "d.csv", text, header))
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    """Ten times the megawatts if the comma is taken for a thousands separator."""
+    lines = "".join(f'2024-01-01 {hour:02d}:00,"{1000 + hour},5"\n' for hour in range(24))
+    assert read_demand(two_columns(tmp_path / "a.csv", lines, "time,mw")).peak == 1023.5
+    lines = "".join(f"2024-01-01 {hour:02d}:00;1.{hour:03d},5\n" for hour in range(24))
+    assert read_demand(two_columns(tmp_path / "b.csv", lines, "time;mw")).peak == 1023.5
+
+
+def test_half_hour_zones(tmp_path: Path) -> None:
+    lines = "".join(f"2024-01-01 {hour:02d}:00,{hour}\n" for hour in range(1, 24))
+    path = two_columns(tmp_path / "d.csv", lines, "time,mw")
+    demand = read_demand(path, timezone="Asia/Kolkata", calendar="Asia/Kolkata")
+    assert demand.hours[0] == pd.Timestamp("2023-12-31 18:30")
+    assert demand.clock.tolist() == list(range(23))
+
+
+def test_regions_in_one_file(tmp_path: Path) -> None:
+    path = two_columns(tmp_path / "d.csv", "2024-01-01 01:00,N,5\n2024-01-01 01:00,S,7\n", "time,zone,mw")
+    assert read_demand(path, region="S").peak == 7.0
+    with pytest.raises(InputError, match="region.*one of N, S"):
+        read_demand(path)
+
+
+def test_a_worksheet(tmp_path: Path) -> None:
+    hours = pd.date_range("2024-01-01 01:00", periods=3, freq="h")
+    pd.DataFrame({"time": hours.astype(str), "MW": [1, 2, 3]}).to_excel(tmp_path / "d.xlsx", index=False)
+    assert read_demand(tmp_path / "d.xlsx").series.tolist() == [1.0, 2.0, 3.0]
+
+
+def page_of(count: int, **more: object) -> str:
+    hours = pd.date_range("2024-01-01", periods=count, freq="h").strftime("%Y-%m-%dT%H")
+    data = [{"period": hour, "respondent": "CISO", "type": "D", "value": "9", **more} for hour in hours]
+    return json.dumps({"response": {"total": "100", "frequency": "hourly", "data": data}})
+
+
+def test_pages_that_are_missing_and_what_the_interface_says(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(page_of(48))
+    with pytest.raises(InputError, match="48 hours.*the 100 of 'total'"):
+        read_demand(path)
+    path.write_text(json.dumps({"error": "API_KEY_MISSING", "code": 403}))
+    with pytest.raises(InputError, match=r"API_KEY_MISSING.*answer of the API"):
+        read_demand(path)
+    limited = json.loads(page_of(100))
+    limited["response"]["warnings"] = [{"warning": "incomplete return", "description": "at most 5000 rows"}]
+    path.write_text(json.dumps(limited))
+    with pytest.warns(DemandWarning, match="incomplete return at most 5000 rows"):
+        assert len(read_demand(path).series) == 100
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "utf-8-sig"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "d.csv"
+    path.write_bytes("time;Höchstlast\n2024-01-01 01:00;5\n".encode(encoding))
+    assert read_demand(path).peak == 5.0

@@ -13,7 +13,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.loads.site import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network
 from tests.conftest import ROOT
 from tests.network.tiny import QUIET, site, two_sites
 

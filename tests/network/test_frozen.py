@@ -12,7 +12,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network.files.freeze import is_frozen
-from pypsa_aidc.network.loads.site import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network
 from tests.network.plain import optimize_plainly
 from tests.network.test_fleet import TABLE, tight
 from tests.network.tiny import HOUR, QUIET, grid, job, site, two_sites

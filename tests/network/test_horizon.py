@@ -53,18 +53,47 @@ def test_representative_days_keep_their_hours() -> None:
     assert n.aidc.schedule()["hours"].sum() <= 8
 
 
-def test_weightings_that_contradict_the_dates_are_refused() -> None:
-    n = site(grid())
-    n.snapshot_weightings.loc[:, :] = 365.0
-    with pytest.raises(aidc.InputError, match=r"stores'\] at 2030-01-01 00:00:00 \(7 snapshots\).*given 365"):
+def test_weightings_that_contradict_the_dates_count_and_are_told_once() -> None:
+    """As in PyPSA's examples: hourly labels, each of which stands for three hours."""
+    n = site(grid(), jobs=[job(hours=6.0, segments=2)])
+    n.snapshot_weightings.loc[:, :] = 3.0
+    with pytest.warns(aidc.SeriesWarning, match=r"00:00:00 comes 1 h later, .* is 3 h \(7 such snapshots\)") as told:
+        result = n.aidc.optimize(**QUIET)
+    assert len(told) == 1
+    # Two segments of three hours in the two cheapest snapshots: 1.25 · 2 MW · 3 h at 1 and at 2 USD/MWh; base 1 MW.
+    assert n.aidc.schedule()["hours"].tolist() == [3.0, 3.0]
+    assert result.objective == pytest.approx(1.25 * 3 * (2 * (1 + 2) + 36))
+    assert "the weighting counts" in str(n.aidc.check().of("warning"))
+
+
+def days(weight: float = 1.0) -> pypsa.Network:
+    """Two representative days of four hours each, ten days apart."""
+    hours = pd.date_range("2030-01-01", periods=4, freq="h")
+    n = pypsa.Network(snapshots=hours.append(hours + pd.Timedelta("10D")))
+    n.snapshot_weightings["objective"] = weight
+    n.snapshot_weightings["generators"] = weight
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "market", bus="grid", p_nom=100.0, marginal_cost=[4.0, 3, 2, 1, 40, 30, 20, 10])
+    return n
+
+
+def test_each_job_does_its_tranche_in_every_representative_day() -> None:
+    n = site(days(weight=182.5), jobs=[job(hours=2.0, segments=2)], base_load=0.0, pue=1.0)
+    with pytest.warns(aidc.SeriesWarning, match="jump from 2030-01-01 03:00:00 to 2030-01-11 00:00:00"):
+        result = n.aidc.optimize(**QUIET)
+    # Two hours at 2 MW in each, the cheapest ones.
+    assert result.objective == pytest.approx(182.5 * 2 * (1 + 2 + 10 + 20))
+    assert result.audit
+    assert n.aidc.schedule().groupby(n.aidc.schedule()["start"].dt.day)["segments"].sum().tolist() == [2, 2]
+    assert n.aidc.bill().loc[("dc", "total"), "payment"] == pytest.approx(result.objective)
+    assert n.generators.loc["dc A", "e_sum_min"] == pytest.approx(182.5 * 2 * 4.0)
+
+
+def test_budgets_over_representative_days_are_refused() -> None:
+    n = days()
+    n.aidc.add_fleet("f", bus="grid", p_nom=10.0, surface={1: 1.0}, peak=10.0, events=1)
+    with pytest.raises(aidc.UnsupportedError, match="jump"):
         n.aidc.optimize(**QUIET)
-
-
-def test_a_missing_snapshot_is_named() -> None:
-    n = grid(8)
-    gap = n.copy(snapshots=n.snapshots.delete(3))
-    with pytest.raises(aidc.InputError, match="2030-01-01 02:00:00.*expected 2"):
-        windows(gap)
 
 
 def test_unsorted_and_weightless_snapshots_are_named() -> None:

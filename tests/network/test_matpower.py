@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,8 @@ import pandas as pd
 import pytest
 
 import pypsa_aidc as aidc
+from pypsa_aidc.network.files.cases import _blocks
 from tests.network.tiny import QUIET, job, site
-
-pytest.importorskip("matpowercaseframes", reason="the optional extra matpower is not installed")
 
 CASE = """function mpc = case9
 mpc.version = '2';
@@ -148,9 +146,96 @@ def test_costs_of_a_degree_that_pypsa_lacks(tmp_path: Path) -> None:
         aidc.from_matpower(case(tmp_path, CASE.split("mpc.gencost")[0] + f"mpc.gencost = [\n{rows}];\n"))
 
 
-def test_files_that_are_not_there_and_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(aidc.InputError, match="existing MATPOWER case"):
         aidc.from_matpower(tmp_path / "nowhere.m")
-    monkeypatch.setitem(sys.modules, "matpowercaseframes", None)
-    with pytest.raises(aidc.UnsupportedError, match=r"pypsa-aidc\[matpower\]"):
-        aidc.from_matpower(case(tmp_path))
+
+
+TWO_BUSES = """function mpc = c
+mpc.version = '2';
+mpc.baseMVA = 100;
+mpc.bus = [1 3 0 0 0 0 1 1 0 230 1 1.1 0.9; 2 1 80 0 0 0 1 1 0 230 1 1.1 0.9];
+mpc.gen = [1 80 0 50 -50 1 100 1 200 0; 2 -60 0 0 0 1 100 1 0 -60];
+mpc.branch = [1 2 0.01 0.1 0 300 0 0 0 0 1 -360 360];
+mpc.gencost = [2 0 0 2 20 0; 2 0 0 2 50 0];
+"""
+
+
+def test_a_generator_that_can_only_consume_is_a_load(tmp_path: Path) -> None:
+    n = aidc.from_matpower(case(tmp_path, TWO_BUSES))
+    assert n.generators[["p_nom", "p_min_pu", "p_max_pu"]].iloc[1].tolist() == [60.0, -1.0, 0.0]
+    # The load of 60 MW pays 50 USD/MWh for what costs 20: (80 + 60) · 20 - 60 · 50.
+    n.optimize(output_flag=False)
+    assert n.objective == pytest.approx(140 * 20 - 60 * 50)
+
+
+@pytest.mark.parametrize("limits", ["0 0", "-360 360", "0 360", "-400 0"])
+def test_angles_that_are_no_limits(tmp_path: Path, limits: str) -> None:
+    n = aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("-360 360", limits)))
+    assert np.isinf(n.lines["v_ang_max"]).all()
+    assert n.optimize(output_flag=False) == ("ok", "optimal")
+
+
+def test_angles_that_are_limits(tmp_path: Path) -> None:
+    """2° over x = 0.1 at 100 MVA: 1000 MW · 0.0349 rad = 34.9 MW, less than the 80 MW of the load."""
+    n = aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("-360 360", "-2 2")))
+    n.add("Generator", "dear", bus="2", p_nom=100.0, marginal_cost=100.0)
+    n.optimize(output_flag=False)
+    assert n.lines_t.p0.iloc[0, 0] == pytest.approx(1000 * np.deg2rad(2))
+    with pytest.warns(UserWarning, match="by direction"):
+        aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("-360 360", "-2 5")))
+
+
+def test_dc_lines_are_links_in_both_directions(tmp_path: Path) -> None:
+    dc = "mpc.dcline = [1 2 1 10 8.9 0 0 1 1 -20 40 -10 10 -10 10 0 0.01; 1 2 0 0 0 0 0 1 1 0 9 0 0 0 0 0 0];\n"
+    n = aidc.from_matpower(case(tmp_path, TWO_BUSES + dc))
+    assert n.links["p_nom"].to_dict() == {"DC0": 40.0, "DC0 back": 20.0}
+    assert n.links["efficiency"].tolist() == [0.99, 0.99]
+    with pytest.warns(UserWarning, match="lose 3 MW at any power"):
+        aidc.from_matpower(case(tmp_path, TWO_BUSES + dc.replace("10 0 0.01", "10 3 0.01")))
+
+
+@pytest.mark.parametrize(
+    "code", ["mpc.branch(:, 3) = mpc.branch(:, 3) / 100;", "[PQ, PV] = idx_bus;", "mpc.baseMVA = 10 * 10;", "x = 3;"]
+)
+def test_code_after_the_tables_is_refused(tmp_path: Path, code: str) -> None:
+    with pytest.raises(aidc.InputError, match="code in the case"):
+        aidc.from_matpower(case(tmp_path, TWO_BUSES + code))
+
+
+@pytest.mark.parametrize("row", ["1 0 0 1 100 500", "1 0 0 2 50 500 50 600", "1 0 0 2 0 0", "2 0 0 0 0 0"])
+def test_degenerate_costs_are_refused(tmp_path: Path, row: str) -> None:
+    with pytest.raises(aidc.InputError, match="gencost, row 1"):
+        aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("2 0 0 2 20 0", row)))
+
+
+def test_quadratic_costs_as_blocks(tmp_path: Path) -> None:
+    """At 10 MW of a hundred blocks' ends the cost is right; an AIDC can be solved with it."""
+    exact, blocks = (aidc.from_matpower(case(tmp_path), quadratic=each) for each in ("exact", "piecewise"))
+    for n in (exact, blocks):
+        n.optimize(output_flag=False)
+    blocks.generators["plant"] = blocks.generators.index.str.split(" ").str[0]
+    power = blocks.generators_t.p.T.groupby(blocks.generators["plant"]).sum().T.iloc[0]
+    # Widths of the blocks: (Pmax - Pmin) / 10.
+    assert np.abs(power - exact.generators_t.p.iloc[0]).max() < 29.0
+    cost = {"G0": (5.0, 0.11), "G1": (1.2, 0.085), "G2": (1.0, 0.1225)}
+    true = sum(linear * power[name] + square * power[name] ** 2 for name, (linear, square) in cost.items())
+    # Chords lie above the curve, by at most c2 · width² / 4.
+    assert 0 <= blocks.objective - true <= sum(c * w**2 / 4 for c, w in ((0.11, 24), (0.085, 29), (0.1225, 26)))
+    assert exact.objective <= true + 1e-6
+    blocks.set_snapshots(pd.date_range("2030-01-01", periods=4, freq="h"))
+    site(blocks, "dc", [job(hours=2.0, segments=2)], bus="5")
+    assert blocks.aidc.optimize(**QUIET).audit
+
+
+def test_blocks_below_the_least_output_and_of_loads() -> None:
+    found = list(_blocks(-60.0, -20.0, np.array([2.0, 0, 0, 2, 50, 0]), "G"))
+    assert [(each["p_nom"], each["p_min_pu"], each["p_max_pu"]) for each in found] == [(40, -1, 0), (20, -1, -1)]
+    found = list(_blocks(10.0, 30.0, np.array([1.0, 0, 0, 3, 0, 0, 20, 200, 40, 800]), "G"))
+    assert [(each["p_nom"], each["p_min_pu"], each["marginal_cost"]) for each in found] == [
+        (10, 1, 10),
+        (10, 0, 10),
+        (10, 0, 30),
+    ]
+    with pytest.raises(aidc.UnsupportedError, match="fall with more output"):
+        list(_blocks(0.0, 30.0, np.array([2.0, 0, 0, 3, -0.1, 5, 0]), "G"))

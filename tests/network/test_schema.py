@@ -14,8 +14,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import pypsa_aidc as aidc
+from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.spec import schema
-from pypsa_aidc.network.spec.spec import COLUMN, JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
+from pypsa_aidc.network.spec.column import COLUMN
 from tests.conftest import ROOT
 from tests.network.tiny import FAST, grid, job, site
 

@@ -8,7 +8,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.spec.spec import COLUMN
+from pypsa_aidc.network.spec.column import COLUMN
 from tests.network.tiny import FAST, QUIET, SLOW, grid, job, site, two_sites
 
 

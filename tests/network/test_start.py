@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.model.paths import PATH, Paths
+from pypsa_aidc.network.loads.site.paths import PATH, Paths
 from pypsa_aidc.network.solve.first_schedule import prepare
 from tests.network.test_brute_force import Instance, instances, network
 from tests.network.tiny import QUIET, grid, job, site

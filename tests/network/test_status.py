@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.checks import explain as infeasible
+from pypsa_aidc.network.checks.explain import reasons_alone
+from pypsa_aidc.network.loads.site import explain as infeasible
 from tests.network.tiny import QUIET, grid, job, site, two_sites
 
 
@@ -88,7 +89,7 @@ class TestInfeasible:
         assert "connection of 5 MW may be too small" in text
         assert "takes at least 3.75 MW" in text
         assert "A connection of 8.75 MW is enough; what lies between is open" in text
-        assert infeasible.site_reasons(n) == {}
+        assert reasons_alone(n) == {}
         assert not [each for each in n.aidc.check() if each.severity == "error"]
         monkeypatch.undo()
         assert "too small" not in n.aidc.explain()

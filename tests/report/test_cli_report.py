@@ -17,7 +17,7 @@ import pypsa_aidc as aidc
 from pypsa_aidc.cli import app
 from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
 from pypsa_aidc.headroom import bus_headroom
-from pypsa_aidc.network.loads.site import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network
 from tests.conftest import ROOT
 from tests.headroom.grids import triangle
 from tests.network.test_fleet import tight

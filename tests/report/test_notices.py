@@ -8,7 +8,7 @@ import xarray as xr
 
 import pypsa_aidc as aidc
 from pypsa_aidc import fleet
-from pypsa_aidc.network.loads.site import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network
 from pypsa_aidc.network.solve.result import RESULT
 from pypsa_aidc.report import provenance
 from pypsa_aidc.report.attachments import Attachments

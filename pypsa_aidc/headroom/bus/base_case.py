@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedError
 from pypsa_aidc.network import check_network
-from pypsa_aidc.network.loads.site import copy_network
-from pypsa_aidc.network.quiet import quiet_pypsa
+from pypsa_aidc.network.carriers import backstops
+from pypsa_aidc.network.pypsa_api import copy_network, quiet_pypsa
 from pypsa_aidc.plain import counted
 
 Floats = NDArray[np.float64]
@@ -43,10 +43,13 @@ class BaseCase:
         Copy for the chosen snapshots; capacities fixed at what was built, topology determined.
     notes : tuple of str
         What of the user's network is not considered, in words.
+    shedding : pandas.Index
+        Generators that stand for load shedding and are no supply.
     """
 
     network: pypsa.Network
     notes: tuple[str, ...]
+    shedding: pd.Index
 
 
 def base_case(n: pypsa.Network, snapshots: pd.Index | None = None) -> BaseCase:
@@ -85,7 +88,11 @@ def base_case(n: pypsa.Network, snapshots: pd.Index | None = None) -> BaseCase:
         copy.remove("GlobalConstraint", copy.global_constraints.index)
     copy.determine_network_topology()
     copy.calculate_dependent_values()
-    return BaseCase(copy, tuple(notes))
+    shedding = backstops(copy)
+    if len(shedding):
+        first = f"{shedding.index[0]}, by {shedding.iloc[0]}"
+        notes.append(f"{counted(len(shedding), 'generator')} for load shedding ({first}) counted as no supply")
+    return BaseCase(copy, tuple(notes), shedding.index)
 
 
 def dispatched(case: BaseCase, original: pypsa.Network) -> bool:
@@ -153,7 +160,10 @@ def freed(case: BaseCase, original: pypsa.Network) -> BaseCase:
         n.c.generators.dynamic["p_set"] = n.c.generators.dynamic["p_set"].drop(columns=drawing, errors="ignore")
         n.c.generators.dynamic["p_set"][list(drawing)] = drawn
         notes.append(f"what {counted(len(drawing), 'generator')} with sign -1 drew stays as it was")
-    return BaseCase(n, tuple(notes))
+    off = n.c.generators.dynamic["p_max_pu"].drop(columns=case.shedding, errors="ignore")
+    n.c.generators.dynamic["p_max_pu"] = off
+    n.c.generators.static.loc[case.shedding, ["p_min_pu", "p_max_pu"]] = 0.0
+    return BaseCase(n, tuple(notes), case.shedding)
 
 
 def injections(n: pypsa.Network) -> pd.DataFrame:

@@ -225,7 +225,7 @@ def chosen_outages(
         "None, 'all', or a list of lines",
     )
     faults.raise_any()
-    wanted = known if everything else {("Line", c) if isinstance(c, str) else tuple(c) for c in contingencies}
+    wanted = known if everything else {("Line", c) if np.isscalar(c) else tuple(c) for c in contingencies}
     for branch in sorted(wanted - known, key=str):
         faults.add(
             "contingencies",

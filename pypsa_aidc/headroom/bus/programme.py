@@ -15,7 +15,7 @@ from pypsa_aidc.errors import NotSolvedError
 from pypsa_aidc.headroom.bus.base_case import BRANCHES, Floats
 from pypsa_aidc.headroom.bus.factors import Island
 from pypsa_aidc.headroom.bus.response import Response
-from pypsa_aidc.network.quiet import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import quiet_pypsa
 
 Integers = NDArray[np.int64]
 _PROBE = " headroom probe"

@@ -12,6 +12,7 @@ import pypsa
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.headroom.bus.base_case import Floats
 from pypsa_aidc.headroom.bus.factors import Island
+from pypsa_aidc.network.carriers import backstops
 
 Slack = str | Mapping[str, float] | pd.Series
 KINDS = ("spare", "capacity", "load")
@@ -92,8 +93,9 @@ def check_slack(n: pypsa.Network, slack: Slack, faults: Faults) -> None:
 
 def _generators(n: pypsa.Network, island: Island) -> pd.Index:
     static = n.generators
-    supplying: pd.Index = static.index[static["active"] & (static["sign"] > 0) & static["bus"].isin(island.buses)]
-    return supplying
+    supplying = static["active"] & (static["sign"] > 0) & static["bus"].isin(island.buses)
+    found: pd.Index = static.index[supplying & ~static.index.isin(backstops(n).index)]
+    return found
 
 
 def _spare(n: pypsa.Network, island: Island) -> Floats:

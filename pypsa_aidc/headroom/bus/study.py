@@ -21,6 +21,8 @@ from pypsa_aidc.headroom.bus.response import Response, Windows, is_synthetic, la
 from pypsa_aidc.headroom.bus.rooms import LIMITED, Room
 from pypsa_aidc.headroom.bus.slack import Slack, check_slack, participation
 from pypsa_aidc.headroom.bus.transfer import GENERATION, NONE, Draws, Overload, Study, draws, worst_overload
+from pypsa_aidc.network import sites
+from pypsa_aidc.network.carriers import electric
 from pypsa_aidc.network.spec.series import Values
 from pypsa_aidc.plain import counted
 
@@ -61,7 +63,8 @@ def bus_headroom(
     n
         Network; left as it is. Extendable capacities count as what its last optimisation built.
     buses
-        Buses to study; `None` for all.
+        Buses to study; `None` for all of the grid: those of heat, fuels and materials, by carrier, and the IT buses
+        of sites have no headroom.
     redispatch
         Without (default): generators, storage and links keep the dispatch of the solved network (or, if it has none,
         its set points), and `slack` says where the power of the site comes from; exact for all buses, snapshots and
@@ -135,6 +138,9 @@ def bus_headroom(
     redispatch, ramps and energy limits of generators do not either, nor reactive power in both. On networks without
     those, headroom with redispatch is at least that without (``slack="spare"``, ``overloads="refuse"``).
 
+    Generators that stand for load shedding, by carrier, price or size (`backstops`), are no supply: with redispatch
+    they stay off, without they keep what they fed in, and the result names them.
+
     A site of LLM training jobs chooses its hours: `training_headroom` says how much of it fits.
 
     References
@@ -163,9 +169,7 @@ def bus_headroom(
     faults.number("cutoff", cutoff, at_least=0, at_most=1)
     faults.number("memory", memory, above=0)
     faults.require(overloads in ("refuse", "worsened"), "overloads", overloads, "'refuse' or 'worsened'")
-    chosen = list(n.buses.index) if buses is None else list(buses)
-    for bus in chosen:
-        faults.require(bus in n.buses.index, "buses", bus, "a bus of the network", near(bus, n.buses.index))
+    chosen = _chosen_buses(n, buses, faults)
     check_slack(n, slack, faults)
     faults.raise_any()
     case = base_case(n, snapshots)
@@ -205,6 +209,22 @@ def bus_headroom(
     attrs["notes"] = "; ".join([*notes, *_filled(answers, cutoff)])
     needed = None if site.windows else site.load - site.relief
     return BusHeadroom.of(case.network, answers, attrs, rooms if by_snapshot else (), needed)
+
+
+def _chosen_buses(n: pypsa.Network, buses: Sequence[str] | None, faults: Faults) -> list[str]:
+    """Buses to study: those asked for, or all where an AIDC could be connected."""
+    at_grid = electric(n) & ~n.buses.index.isin([site.bus for site in sites(n).values()])
+    possible = n.buses.index[at_grid]
+    if buses is None:
+        return list(possible)
+    chosen = [buses] if isinstance(buses, str) else list(buses)
+    for bus in [bus for bus in chosen if bus not in possible]:
+        if bus in n.buses.index:
+            carrier = n.buses.at[bus, "carrier"]
+            faults.add("buses", bus, "a bus of the grid", f"Its carrier {carrier!r} takes no AI data center.")
+        else:
+            faults.add("buses", bus, "a bus of the network", near(bus, n.buses.index))
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pypsa_aidc.headroom.bus.answers import BusHeadroom
 from pypsa_aidc.headroom.bus.base_case import Floats
 from pypsa_aidc.headroom.bus.study import bus_headroom
 from pypsa_aidc.network import add, optimize
-from pypsa_aidc.network.quiet import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import quiet_pypsa
 from pypsa_aidc.network.spec.series import Values
 from pypsa_aidc.progress import track
 from pypsa_aidc.training import GPU, Job, TrainingLoad

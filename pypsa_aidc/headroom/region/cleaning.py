@@ -15,7 +15,7 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.headroom.region.demand import HOUR, Demand, DemandWarning, findings
 
 Gaps = Literal["raise", "interpolate", "drop"]
-Rule = Literal["negative", "zero", "spike", "repeated"]
+Rule = Literal["negative", "zero", "spike", "repeated", "level"]
 Mask = npt.NDArray[np.bool_]
 
 NEIGHBOURS = 3
@@ -25,6 +25,8 @@ DAYS_BESIDE = 3
 NEAR_PEAK = 0.9
 """Share of the peak from which demand on those days leaves room for a hidden peak: of the hundred highest hours of each
 year 2020–2024 in MISO South, at most three exceeded the same hour of all days beside them by more than a ninth."""
+LEVEL_DAYS = 15
+"""Days on either side whose same clock hours an hour is measured against: a plateau of two weeks still stands out."""
 _SHOWN = 3
 
 
@@ -36,6 +38,7 @@ def clean(
     replace: Collection[Rule] = ("negative", "zero", "spike"),
     spike: float = 1.5,
     repeated: int = 4,
+    level: float = 1.8,
 ) -> Demand:
     """Flag odd hours, fill or drop missing ones, and list each of them.
 
@@ -56,12 +59,16 @@ def clean(
         that median divided by it; above 1.
     repeated
         Hours of the same value in a row from which they count as stuck, at least 2.
+    level
+        Hours are off their level where a day or more of them is above so many times the median of the same clock
+        hour of the 15 days on either side, or below that median divided by it; above 1. In MISO South 2020 to 2025 the
+        highest such ratio of a single hour is 1.76, in a cold snap. Finds plateaus of another unit or region.
 
     Returns
     -------
     Demand
-        Without missing hours. Its audit has one row for each missing, negative, zero, spiking or repeated hour: rule,
-        old and new MW, and what was done.
+        Without missing hours. Its audit has one row for each missing, negative, zero, spiking or repeated hour, and
+        each off its level: rule, old and new MW, and what was done.
 
     Raises
     ------
@@ -87,10 +94,11 @@ def clean(
         faults.require(value in get_args(kind), name, value, f"one of {', '.join(get_args(kind))}")
     faults.number("limit", limit, at_least=1, integer=True)
     faults.number("spike", spike, above=1)
+    faults.number("level", level, above=1)
     faults.number("repeated", repeated, at_least=2, integer=True)
     faults.raise_any()
     old = demand.mw
-    flags = _flags(old, spike, repeated)
+    flags = _flags(demand, spike, repeated, level)
     gap = flags["missing"].copy()
     for rule in replace:
         gap |= flags[rule]
@@ -123,22 +131,44 @@ def clean(
     return tidy
 
 
-def _flags(values: npt.NDArray[np.float64], spike: float, repeated: int) -> dict[str, Mask]:
+def _flags(demand: Demand, spike: float, repeated: int, level: float) -> dict[str, Mask]:
     """Find the odd hours by rule; only the first rule that applies counts."""
+    values = demand.mw
     flags: dict[str, Mask] = {"missing": np.isnan(values)}
     flags["negative"] = values < 0
     flags["zero"] = values == 0
     sound = pd.Series(np.where(values > 0, values, np.nan))
-    # Pad: the ends have neighbours on one side only, which the median leaves out.
-    padded = np.concatenate([np.full(NEIGHBOURS, np.nan), sound, np.full(NEIGHBOURS, np.nan)])
+    flags["level"] = _plateaus(_over_same_hours(demand.series.where(sound.notna().to_numpy())), level)
+    # Pad: the ends have neighbours on one side only, which the median leaves out, as it does hours off their level.
+    padded = np.pad(sound.mask(flags["level"]).to_numpy(), NEIGHBOURS, constant_values=np.nan)
     beside = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
     beside = np.delete(beside, NEIGHBOURS, axis=1)
     median = pd.DataFrame(beside).median(axis=1).to_numpy()
-    flags["spike"] = (sound.to_numpy() > spike * median) | (sound.to_numpy() < median / spike)
+    flags["spike"] = ((sound.to_numpy() > spike * median) | (sound.to_numpy() < median / spike)) & ~flags["level"]
     run = (sound != sound.shift()).cumsum()
     length = sound.groupby(run).transform("size").to_numpy()
-    flags["repeated"] = sound.notna().to_numpy() & (length >= repeated) & ~flags["spike"]
+    flags["repeated"] = sound.notna().to_numpy() & (length >= repeated) & ~flags["spike"] & ~flags["level"]
     return flags
+
+
+def _plateaus(ratio: npt.NDArray[np.float64], level: float) -> Mask:
+    """Hours off their level in stretches of a day or more; shorter ones are spikes."""
+    off = (ratio > level) | (ratio < 1 / level)
+    for first, end in _runs(off):
+        off[first:end] = end - first >= 24
+    return off
+
+
+def _over_same_hours(series: pd.Series[float]) -> npt.NDArray[np.float64]:
+    """Each hour over the median of the same clock hour of the days around it, NaN with fewer than a week of them."""
+    hours = pd.date_range(series.index[0], series.index[-1], freq="h")
+    days = -(-len(hours) // 24)
+    table = np.full(days * 24, np.nan)
+    table[: len(hours)] = series.reindex(hours).to_numpy()
+    by_day = pd.DataFrame(table.reshape(days, 24))
+    median = by_day.rolling(2 * LEVEL_DAYS + 1, center=True, min_periods=8).median()
+    ratio = pd.Series((by_day / median).to_numpy().ravel()[: len(hours)], hours)
+    return ratio.reindex(series.index).to_numpy()
 
 
 def _runs(mask: Mask) -> list[tuple[int, int]]:
@@ -177,7 +207,7 @@ def doubts(demand: Demand) -> list[str]:
     for row in at_peak.to_dict("records"):
         texts.append(
             f"the peak of {demand.peak:,.6g} MW at {row['snapshot']} UTC, which sets the cap, is a flagged hour: "
-            f"{row['rule']} ({row['old']:,.6g} MW), {row['action']}"
+            f"{row['rule']} ({row['old']:,.6g} MW), {row['action']}{_without(demand, row['rule'])}"
         )
     higher = audit[(audit["old"] > demand.peak) & (audit["old"] != audit["new"])]
     if len(higher):
@@ -186,7 +216,10 @@ def doubts(demand: Demand) -> list[str]:
             f"hours above the peak of {demand.peak:,.6g} MW were replaced ({len(higher)} h), which lowers the cap: "
             f"{top['old']:,.6g} MW at {top['snapshot']} UTC ({top['rule']}), {top['action']}"
         )
-    filled = pd.DatetimeIndex(audit.loc[audit["old"].isna(), "snapshot"])
+    # Hours that were missing, and bad ones that were replaced: neither says what demand was.
+    replaced = audit["rule"].isin(get_args(Rule)) & (audit["action"] != "kept") & (audit["old"] < demand.peak)
+    unknown = audit["old"].isna() | replaced
+    filled = pd.DatetimeIndex(audit.loc[unknown, "snapshot"])
     days = [day for day in range(-DAYS_BESIDE, DAYS_BESIDE + 1) if day]
     # Days beside that were filled themselves say nothing.
     sound = demand.series[~demand.hours.isin(filled)]
@@ -195,8 +228,19 @@ def doubts(demand: Demand) -> list[str]:
     near = highest >= NEAR_PEAK * demand.peak
     if near.any():
         first = int(np.flatnonzero(near)[0])
+        which = "missing" if audit.loc[unknown, "old"].isna().all() else "missing or replaced"
         texts.append(
-            f"missing hours may hide the peak that sets the cap ({int(near.sum())} h, first {filled[first]} UTC): "
+            f"{which} hours may hide the peak that sets the cap ({int(near.sum())} h, first {filled[first]} UTC): "
             f"within {DAYS_BESIDE} days the same hour reached {highest[first]:,.6g} of {demand.peak:,.6g} MW"
         )
     return texts
+
+
+def _without(demand: Demand, rule: str) -> str:
+    """Say which peak would be left without the hours of a rule that were kept."""
+    audit = demand.audit
+    kept = audit.loc[(audit["rule"] == rule) & (audit["action"] == "kept"), "snapshot"]
+    rest = demand.series[~demand.hours.isin(pd.DatetimeIndex(kept))]
+    if not len(kept) or rest.empty:
+        return ""
+    return f"; without the {len(kept)} h of this rule the peak is {rest.max():,.6g} MW"

@@ -19,12 +19,21 @@ if TYPE_CHECKING:
 HOUR = pd.Timedelta(hours=1)
 AUDIT = ("snapshot", "rule", "old", "new", "action")
 """Columns of an audit: hour (UTC, beginning), what was found, MW before and after, what was done about it."""
-PLAUSIBLE = (1.0, 1e6)
-"""Mean demand, MW, outside which the unit is doubtful: a village, or more than any interconnection."""
+PLAUSIBLE = (1.0, 2e5)
+"""Mean demand, MW, outside which the unit is doubtful: a village, or more than any one planner's region."""
 
 
 class DemandWarning(UserWarning):
     """An hour of demand that was changed, filled or flagged decides a result, or may have decided it."""
+
+
+def known_zone(zone: str) -> bool:
+    """Whether a name is one of a time zone."""
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
 
 
 def no_findings() -> pd.DataFrame:
@@ -70,7 +79,7 @@ class Demand:
     Warns
     -----
     UnitWarning
-        If the mean is below 1 MW or above a million.
+        If the mean is below 1 MW or above 200,000.
 
     Examples
     --------
@@ -98,18 +107,19 @@ class Demand:
         values = pd.to_numeric(self.series, errors="coerce").to_numpy(float)
         faults.require(bool(np.isfinite(values).any()), "series", f"{len(values)} hours", "at least one known hour")
         faults.require(not np.isinf(values).any(), "series", "inf", "finite MW, or NaN for a missing hour")
-        partial = index[index != index.floor("h")]
-        faults.require(partial.empty, "index", str(partial[:1].tolist()), "full hours", "Average to hours first.")
+        if not known_zone(self.calendar):
+            faults.add("calendar", self.calendar, "a time zone, e.g. 'America/Chicago' or 'Etc/GMT+5'")
+            faults.raise_any()
+        local = index.tz_localize("UTC").tz_convert(self.calendar).tz_localize(None)
+        partial = index[(index != index.floor("h")) & (local != local.floor("h"))]
+        remedy = "Average to hours first; or give calendar=, if hours begin at half past in UTC, as in India."
+        faults.require(partial.empty, "index", str(partial[:1].tolist()), "full hours", remedy)
         repeated = index[index.duplicated()]
         faults.require(repeated.empty, "index", [str(hour) for hour in repeated[:3]], "each hour once")
         faults.require(bool(index.is_monotonic_increasing), "index", "hours out of order", "ascending hours")
         steps = np.diff(index.to_numpy())
         typical = pd.Timedelta(np.median(steps.astype("timedelta64[s]").astype(np.int64)), "s") if steps.size else HOUR
         faults.require(typical == HOUR, "index", f"steps of {typical}", "steps of one hour, apart from gaps")
-        try:
-            ZoneInfo(self.calendar)
-        except (KeyError, ValueError, OSError):
-            faults.add("calendar", self.calendar, "a time zone, e.g. 'America/Chicago' or 'Etc/GMT+5'")
         absent = [name for name in AUDIT if name not in self.audit]
         faults.require(not absent, "audit", list(self.audit.columns), f"the columns {', '.join(AUDIT)}")
         faults.raise_any()

@@ -1,24 +1,24 @@
-"""Readers of hourly demand: the files and the API of Form EIA-930, and a plain table of two columns."""
+"""Hourly demand read from the files and the API of Form EIA-930, and from plain tables."""
 
 from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.headroom.region.demand import HOUR, Demand, findings, no_findings
+from pypsa_aidc.headroom.region.demand import HOUR, Demand, DemandWarning, findings, known_zone, no_findings
+from pypsa_aidc.headroom.region.tables import Stamps, one_value_a_row, parse_stamps, plain_numbers, read_text
 
 Layout = Literal["balance", "subregion", "api", "two-column"]
 Column = Literal["raw", "imputed", "adjusted"]
-Stamps = Literal["ending", "beginning"]
 PathLike = str | Path
 
 COLUMNS = {"raw": "Demand (MW)", "imputed": "Demand (MW) (Imputed)", "adjusted": "Demand (MW) (Adjusted)"}
@@ -36,7 +36,8 @@ _OTHER_UNIT = re.compile(r"(?:^|[^a-z])(k|g|t)w", re.IGNORECASE)
 class Table:
     """What one file holds: `stamp` (hour ending, UTC), `region`, and a text column for each kind of value.
 
-    `stamps` says in words how stamps were read, `value` how the file calls its only value, where it may choose.
+    `stamps` says in words how stamps were read, `value` how the file calls its only value, where it may choose. Of
+    pages of the API, `announced` is the number of records that they say there are, `others` those not of demand.
     """
 
     path: Path
@@ -44,7 +45,8 @@ class Table:
     rows: pd.DataFrame
     stamps: str
     value: str = ""
-    expected: int | None = None
+    announced: int | None = None
+    others: int = 0
 
 
 def read_demand(
@@ -69,7 +71,8 @@ def read_demand(
         come twice with the same value are listed as ``"duplicate"``.
     layout
         ``"balance"`` and ``"subregion"``: six-month CSV files. ``"api"``: JSON pages of version 2. ``"two-column"``:
-        stamp and MW. Recognised from the file if None.
+        a plain table (CSV, semicolons or tabs, Excel) of stamp and MW, with a column of hours 1 to 24 or of regions
+        between, or of a date and 24 columns of hours. Recognised from the file if None.
     region
         Code of the balancing authority or subregion, e.g. ``"8910"``; needed where a file holds several. In a
         two-column file, which has none, it is only the name.
@@ -106,7 +109,7 @@ def read_demand(
         known = get_args(kind)
         faults.require(value is None or value in known, name, value, f"one of {', '.join(known)}")
     for name, zone in (("timezone", timezone), ("calendar", calendar)):
-        faults.require(zone is None or _known_zone(zone), name, zone, "a time zone, e.g. 'America/Chicago'")
+        faults.require(zone is None or known_zone(zone), name, zone, "a time zone, e.g. 'America/Chicago'")
     faults.raise_any()
     read = [_table(one, layout, stamps, timezone, faults) for one in paths]
     faults.raise_any()
@@ -124,14 +127,6 @@ def read_demand(
     return Demand(series, audit, source, name, tables[0].value or read_column, calendar, told)
 
 
-def _known_zone(zone: str) -> bool:
-    try:
-        ZoneInfo(zone)
-    except (KeyError, ValueError, OSError):
-        return False
-    return True
-
-
 def _table(
     path: Path, layout: Layout | None, stamps: Stamps | None, timezone: str | None, faults: Faults
 ) -> Table | None:
@@ -141,27 +136,29 @@ def _table(
         if layout == "api" or (layout is None and path.suffix == ".json"):
             _refuse(given, "api", faults)
             return _pages(path, faults)
-        # Text throughout: '"1,060"' is no number yet, and 'MISSING' must not pass for one.
-        raw = pd.read_csv(path, dtype=str, keep_default_na=False, usecols=_wanted)
-    except (OSError, ValueError, UnicodeDecodeError) as error:
-        faults.add(path.name, str(error).splitlines()[0], "a CSV or JSON file of hourly demand")
+        raw = read_text(path)
+        raw = raw[[column for column in raw if _wanted(str(column))]]
+    except (OSError, ValueError, ImportError) as error:
+        faults.add(path.name, str(error).splitlines()[0], "a CSV, JSON or Excel file of hourly demand")
         return None
     found = layout or _recognised(list(raw.columns))
-    layouts = "a six-month file of EIA-930, or two columns: stamp and MW"
-    faults.require(found is not None, path.name, list(raw.columns)[:8], layouts)
+    layouts = "a six-month file of EIA-930, or two columns: stamp and MW, with at most hour and region between"
     faults.require(len(raw) > 0, path.name, "no rows", "at least one hour")
-    if found is None or not len(raw):
+    if not len(raw):
         return None
-    if found == "two-column":
-        rows = _two_column(raw, path, stamps, timezone, faults)
-        if rows is None:
-            return None
-        when, value = map(str, raw.columns)
-        zone = "their own time zones" if _zoned(raw[when]).all() else timezone or "UTC"
-        return Table(path, found, rows.assign(file=path.name), _told(when, stamps or "ending", zone), value)
-    _refuse(given, found, faults)
-    rows = _six_months(raw, path, found, faults)
-    return None if rows is None else Table(path, found, rows.assign(file=path.name), _told(UTC_END, "ending", "UTC"))
+    if found in REGION:
+        _refuse(given, found, faults)
+        rows = _six_months(raw, path, found, faults)
+        return (
+            None if rows is None else Table(path, found, rows.assign(file=path.name), _told(UTC_END, "ending", "UTC"))
+        )
+    before = len(faults)
+    plain = one_value_a_row(raw, stamps, path.name, faults)
+    faults.require(plain is not None, path.name, list(raw.columns)[:8], layouts)
+    if plain is None or len(faults) > before:
+        return None
+    rows, told = _plain_table(plain, path, stamps, timezone, faults)
+    return Table(path, "two-column", rows.assign(file=path.name), told, str(plain.attrs["what"]))
 
 
 def _told(stamp: str, stamps: Stamps, zone: str) -> str:
@@ -187,7 +184,7 @@ def _wanted(column: str) -> bool:
 def _recognised(columns: list[str]) -> Layout | None:
     if UTC_END in columns and COLUMNS["raw"] in columns:
         return "subregion" if REGION["subregion"] in columns else "balance"
-    return "two-column" if len(columns) == 2 else None
+    return None
 
 
 def _six_months(raw: pd.DataFrame, path: Path, layout: str, faults: Faults) -> pd.DataFrame | None:
@@ -202,33 +199,41 @@ def _six_months(raw: pd.DataFrame, path: Path, layout: str, faults: Faults) -> p
     return rows.assign(**{kind: raw[name] for kind, name in COLUMNS.items() if name in raw})
 
 
-def _two_column(
-    raw: pd.DataFrame, path: Path, stamps: Stamps | None, timezone: str | None, faults: Faults
-) -> pd.DataFrame | None:
-    faults.require(raw.shape[1] == 2, path.name, list(raw.columns), "two columns: stamp and MW")
-    if raw.shape[1] != 2:
-        return None
-    when, what = raw.columns
+def _plain_table(
+    plain: pd.DataFrame, path: Path, stamps: Stamps | None, timezone: str | None, faults: Faults
+) -> tuple[pd.DataFrame, str]:
+    """Stamps in UTC at the end of each hour, and how they were read, in words."""
+    when, what, text = str(plain.attrs["when"]), str(plain.attrs["what"]), plain["stamp"]
     unit = _OTHER_UNIT.search(what)
     faults.require(not unit, f"{path.name}, header", what, "MW", "Convert the values, and name the column demand_mw.")
+    if plain.attrs["ending"]:
+        # Hours by number have been turned into endings already.
+        stamps = "ending"
     says_begin = re.search(r"begin|start", when, re.IGNORECASE) is not None
     contradicts = says_begin and stamps is None
     faults.require(not contradicts, "stamps", None, "'beginning' or 'ending'", f"The header says {when!r}.")
-    zoned = _zoned(raw[when])
+    late = text.str.contains(r"[ T]24:00").any()
+    faults.require(not late or stamps != "beginning", "stamps", stamps, "'ending': no hour begins at 24:00")
+    zoned = _zoned(text)
     faults.require(zoned.nunique() == 1, path.name, "stamps with and without a time zone", "one kind")
-    if zoned.nunique() > 1:
-        return None
     if bool(zoned.all()):
-        faults.require(timezone is None, "timezone", timezone, "None: the stamps state their own")
-        parsed = pd.to_datetime(raw[when], format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
+        remedy = "If they are local times all the same, take the zone out of the stamps, then give timezone=."
+        faults.require(timezone is None, "timezone", timezone, "None: the stamps state their own", remedy)
+        parsed = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
+        problem = ""
     else:
-        parsed = pd.to_datetime(raw[when], format="ISO8601", errors="coerce")
-    _note_stamps(raw[when], parsed, path, "an ISO date and hour", faults)
+        parsed, problem = parse_stamps(text.where(~zoned, ""))
+    if problem:
+        faults.add(f"{path.name}, '{when}'", problem, "dates that can be read in one way", "Write 2024-07-01 13:00.")
+    elif zoned.nunique() == 1:
+        _note_stamps(text.rename(when), parsed, path, "an ISO date and hour, or one such as 07/13/2024 17:00", faults)
     if timezone is not None and bool(parsed.notna().all()) and not bool(zoned.any()):
-        parsed = _localised(parsed, raw[when], path, timezone, faults)
+        parsed = _localised(parsed, text, path, timezone, faults)
     if stamps == "beginning":
         parsed = parsed + HOUR
-    return pd.DataFrame({"stamp": parsed, "region": "", "raw": raw[what], "row": raw.index + 2})
+    zone = "their own time zones" if bool(zoned.all()) else timezone or "UTC"
+    rows = pd.DataFrame({"stamp": parsed, "region": plain["region"], "raw": plain["value"], "row": plain["row"]})
+    return rows.assign(zoned=bool(zoned.all())), _told(when, stamps or "ending", zone)
 
 
 def _localised(
@@ -269,6 +274,11 @@ def _pages(path: Path, faults: Faults) -> Table | None:
     content = json.loads(path.read_text(encoding="utf-8"))
     pages = content if isinstance(content, list) else [content]
     inner = [page.get("response", page) if isinstance(page, dict) else page for page in pages]
+    for number, page in enumerate([*pages, *inner]):
+        if isinstance(page, dict):
+            _own_words(page, f"{path.name}, page {number % len(pages)}", faults)
+    if len(faults):
+        return None
     records: list[dict[str, Any]] = []
     for number, page in enumerate(inner):
         data = page.get("data") if isinstance(page, dict) else None
@@ -284,7 +294,10 @@ def _pages(path: Path, faults: Faults) -> Table | None:
     faults.require(needed <= set(frame), path.name, list(frame.columns), "period and value in each record")
     if len(faults):
         return None
+    others = 0
     if "type" in frame:
+        # The announced total counts the other types that stand beside demand too.
+        others = len(frame[frame["type"] != "D"].astype(str).drop_duplicates())
         frame = frame[frame["type"] == "D"].reset_index(drop=True)
         faults.require(len(frame) > 0, f"{path.name}, type", "no record of type D", "records of demand")
     units = set(frame.get("value-units", pd.Series(dtype=str)).dropna()) - {"megawatthours", "MWh"}
@@ -301,20 +314,28 @@ def _pages(path: Path, faults: Faults) -> Table | None:
     value = frame["value"].map(lambda given: "" if given is None else str(given))
     totals = [int(page["total"]) for page in inner if isinstance(page, dict) and "total" in page]
     rows = pd.DataFrame({"stamp": stamps, "region": region, "raw": value, "row": frame.index, "file": path.name})
-    # Where other types stood beside demand, the announced total counts them too.
-    total = None if "type" in frame else max(totals, default=None)
-    return Table(path, "api", rows, _told("period", "ending", "UTC, or in the zone stated"), expected=total)
+    told = _told("period", "ending", "UTC, or in the zone stated")
+    return Table(path, "api", rows, told, announced=max(totals, default=None), others=others)
+
+
+def _own_words(page: dict[str, Any], where: str, faults: Faults) -> None:
+    """Pass on what the API itself says of a page: errors as faults, warnings as warnings."""
+    if "error" in page:
+        told = page["error"] if isinstance(page["error"], str) else json.dumps(page["error"])
+        faults.add(where, told, "a page of data", "This is the answer of the API: mend the request and fetch it again.")
+    for entry in page.get("warnings") or ():
+        told = " ".join(map(str, entry.values())) if isinstance(entry, dict) else str(entry)
+        warnings.warn(f"{where}: the API says: {told}", DemandWarning, stacklevel=5)
 
 
 def _check_pages(tables: Sequence[Table], faults: Faults) -> None:
     """Compare the distinct records of all pages with the number that the API announces."""
-    totals = [table.expected for table in tables if table.expected is not None]
+    totals = [table.announced for table in tables if table.announced is not None]
     if not totals:
         return
     distinct = len(pd.concat([table.rows for table in tables])[["stamp", "region"]].drop_duplicates())
-    faults.require(
-        distinct >= max(totals), "pages", f"{distinct} hours", f"the {max(totals)} of 'total'", "Fetch the other pages."
-    )
+    seen = distinct + sum(table.others for table in tables)
+    faults.require(seen >= max(totals), "pages", f"{seen} hours", f"the {max(totals)} of 'total'", "Fetch the others.")
 
 
 def _region(rows: pd.DataFrame, region: str | None, layout: str, faults: Faults) -> tuple[pd.DataFrame, str]:
@@ -340,7 +361,7 @@ def _series(
     faults.raise_any()
     chosen = values[kind] if kind != "imputed" else values[kind].fillna(values["raw"])
     table = pd.DataFrame({"hour": rows["stamp"] - HOUR, "raw": values["raw"], "chosen": chosen, "row": rows["row"]})
-    table = table.assign(file=rows["file"]).sort_values("hour", kind="stable")
+    table = table.assign(file=rows["file"], zoned=rows.get("zoned", False)).sort_values("hour", kind="stable")
     audit = [no_findings()]
     again = table.duplicated("hour")
     repeated, first = table[again], table[~again].set_index("hour")["chosen"].reindex(table.loc[again, "hour"])
@@ -348,6 +369,8 @@ def _series(
     for _, row in repeated[differing].head(_SHOWN).iterrows():
         both = table.loc[table["hour"] == row["hour"], "chosen"].tolist()
         hint = "If the stamps are local times with daylight saving, give timezone=." if timezone is None else ""
+        if row["zoned"]:
+            hint = "If they are local times with daylight saving, take the zone out of the stamps and give timezone=."
         faults.add(f"{row['file']}, row {row['row']}: hour {row['hour']} UTC", both, "one value for each hour", hint)
     faults.raise_any()
     same = repeated["chosen"]
@@ -359,9 +382,10 @@ def _series(
         findings(pd.DatetimeIndex(changed.index), "changed", changed["raw"], changed["chosen"], f"{kind} by the source")
     )
     hours = pd.date_range(table.index[0], table.index[-1], freq="h")
-    stamps = pd.DatetimeIndex(table.index)
-    partial = stamps[stamps != stamps.floor("h")]
-    faults.require(partial.empty, "stamps", [str(stamp) for stamp in partial[:_SHOWN]], "full hours")
+    # In zones such as India's all hours begin at half past in UTC; two kinds of minutes are steps below one hour.
+    odd = table[~table.index.isin(hours)]
+    for _, row in odd.head(_SHOWN).iterrows():
+        faults.add(f"{row['file']}, row {row['row']}", "a part of an hour", "full hours", "Average first.")
     faults.raise_any()
     entries = [part for part in audit if len(part)]
     return table["chosen"].reindex(hours), pd.concat(entries, ignore_index=True) if entries else no_findings(), kind
@@ -370,7 +394,8 @@ def _series(
 def _numbers(rows: pd.DataFrame, kind: str, faults: Faults) -> pd.Series[float]:
     text = rows[kind].str.strip()
     empty = text.isin(EMPTY)
-    numbers = pd.to_numeric(text.str.replace(",", "", regex=False).where(~empty), errors="coerce").astype(float)
+    plain, _ = plain_numbers(text.where(~empty, ""))
+    numbers = pd.to_numeric(plain.where(~empty), errors="coerce").astype(float)
     wrong = rows[(numbers.isna() & ~empty) | np.isinf(numbers)]
     for _, row in wrong.head(_SHOWN).iterrows():
         faults.add(f"{row['file']}, row {row['row']}, {COLUMNS[kind]}", row[kind], "MW, or nothing for a missing hour")

@@ -5,56 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import AIDCError, InputError, StaleError
-from pypsa_aidc.network.checks.before import check_network, check_sites
-from pypsa_aidc.network.checks.explain import site_reasons
-from pypsa_aidc.network.checks.sizes import check_sizes
+from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError, StaleError
+from pypsa_aidc.network.checks.before import check_network
+from pypsa_aidc.network.checks.explain import reasons_alone
+from pypsa_aidc.network.checks.quadratic import QUADRATIC, quadratic_costs, whole_numbers
+from pypsa_aidc.network.checks.supply import static_by_name, supply_at
 from pypsa_aidc.network.files.freeze import is_frozen
-from pypsa_aidc.network.index import names
-from pypsa_aidc.network.loads.derived import refresh
-from pypsa_aidc.network.loads.site import copy_network, sites
-from pypsa_aidc.network.model.horizon import windows
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.accessor import Results
-from pypsa_aidc.network.solve.result import gap_words
+from pypsa_aidc.network.loads.protocol import SOLVE, Finding, Severity
+from pypsa_aidc.network.loads.registry import check_loads, loads, refresh, solved
+from pypsa_aidc.network.model.horizon import doubts, windows
+from pypsa_aidc.network.pypsa_api import columns, copy_network, names
+from pypsa_aidc.network.solve.result import gap_words, stored_result
 from pypsa_aidc.plain import counted
 
-Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 _SHOWN = 3
+_ISLANDS_SHOWN = 5
+_THOUSAND = 300.0
+"""A ratio from which a factor of 1000 is the likelier reason."""
+
 _BUS = re.compile(r"bus\d*")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing found.
-
-    Parameters
-    ----------
-    severity
-        ``"error"`` stops an optimisation or makes it wrong; ``"warning"`` may; ``"note"`` is good to know.
-    component
-        The component or site, with the attribute where it is one.
-    what
-        What is there, and what was expected.
-    remedy
-        What to do.
-    """
-
-    severity: Severity
-    component: str
-    what: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        stop = "" if self.what.endswith("?") else "."
-        return f"{self.severity}: {self.component}: {self.what}{stop} {self.remedy}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -134,17 +110,24 @@ def check(n: pypsa.Network) -> Findings:
     if not found:
         found += _faults(lambda: check_network(n), "error")
     found += [*_series(n), *_ratings(n)]
-    broken = _faults(lambda: sites(n), "error")
+    broken = _faults(lambda: loads(n), "error")
     found += broken
-    if broken or not sites(n):
+    if not broken:
+        found += _quadratic(n)
+    if broken or not loads(n):
         return Findings((*found, *_faults(lambda: windows(n), "warning")))
     horizon = _faults(lambda: windows(n), "error")
     found += horizon
     if not horizon:
+        doubt = doubts(n)
+        remedy = "Set n.snapshot_weightings['stores'] to the hours of each snapshot, or give the missing ones."
+        found += [Finding("warning", "snapshots", doubt, remedy)] if doubt else []
         found += _stale(n)
         if not any(finding.severity == "error" for finding in found):
             found += _unworkable(n)
-    found += _sizes(n)
+    found += _demand(n)
+    for load in loads(n).values():
+        found += load.sizes(n)
     return Findings((*found, *_results(n)))
 
 
@@ -158,6 +141,16 @@ def _faults(call: Callable[[], object], severity: Severity) -> list[Finding]:
             for fault in error.faults
         ]
     return []
+
+
+def _quadratic(n: pypsa.Network) -> Iterator[Finding]:
+    """Quadratic costs beside decisions in whole numbers, which HiGHS, PyPSA's own solver, cannot do."""
+    quadratic = quadratic_costs(n)
+    deciding = whole_numbers(n) if quadratic else []
+    if deciding:
+        for name in quadratic[:_SHOWN]:
+            told = f"quadratic, with {len(quadratic)} in all, beside whole numbers of {deciding[0]}"
+            yield Finding("error", f"{name}, marginal_cost_quadratic", told, QUADRATIC)
 
 
 def _told(given: object) -> str:
@@ -233,9 +226,9 @@ def _stale(n: pypsa.Network) -> list[Finding]:
     """Sites that do not fit the network; what `n.aidc.optimize` brings up to date by itself is only a warning."""
     refreshed = copy_network(n)
     refresh(refreshed)
-    lasting = _faults(lambda: check_sites(refreshed, sites(refreshed)), "error")
+    lasting = _faults(lambda: check_loads(refreshed), "error")
     frozen = is_frozen(n)
-    passing = _faults(lambda: check_sites(n, sites(n)), "warning")
+    passing = _faults(lambda: check_loads(n), "warning")
     told = {finding.component for finding in lasting}
     passing = [
         each for each in passing if each.component not in told and not (frozen and each.component.endswith("p_set"))
@@ -249,29 +242,49 @@ def _stale(n: pypsa.Network) -> list[Finding]:
 def _unworkable(n: pypsa.Network) -> list[Finding]:
     """Sites whose jobs cannot be done even alone."""
     reasons: dict[str, str] = {}
-    faults = _faults(lambda: reasons.update(site_reasons(n)), "error")
+    faults = _faults(lambda: reasons.update(reasons_alone(n)), "error")
     remedy = "Change the jobs, the pool or the connection as said."
     alone = [Finding("error", f"AIDC {name!r}", reason.rstrip("."), remedy) for name, reason in reasons.items()]
     return [*faults, *alone]
 
 
-def _sizes(n: pypsa.Network) -> list[Finding]:
-    return [Finding(severity, *rest) for severity, *rest in check_sizes(n)]
+def _demand(n: pypsa.Network) -> Iterator[Finding]:
+    """Demand against supply, island by island."""
+    loads = static_by_name(n, "Load")
+    demand = columns(n.get_switchable_as_dense("Load", "p_set"), list(loads.index)).T.groupby(loads["bus"]).sum().T
+    islands = [set(island) for island in nx.connected_components(nx.Graph(n.graph(include_inactive=False)))]
+    if len(islands) > 1:
+        sizes = sorted((len(island) for island in islands), reverse=True)
+        listed = ", ".join(map(str, sizes[:_ISLANDS_SHOWN])) + (", ..." if len(sizes) > _ISLANDS_SHOWN else "")
+        what = f"{len(islands)} islands without connection; buses in each: {listed}"
+        yield Finding("note", "network", what, "Each needs supply of its own; connect them if that is not meant.")
+    for island in islands:
+        peak = float(demand[[bus for bus in demand.columns if bus in island]].sum(axis=1).max())
+        supply, extendable = supply_at(n, island)
+        if extendable or not peak > 0:
+            continue
+        where = "network" if len(islands) == 1 else f"island of bus {min(island)!r}"
+        figures = f"demand peaks at {peak:g} MW, all supply is {supply:g} MW"
+        if peak > supply > 0:
+            ratio = peak / supply
+            doubt = f", {ratio:.0f} times less: is the demand in kW?" if ratio > _THOUSAND else ""
+            yield Finding("error", where, figures + doubt, "Give loads and capacities in MW, or add supply.")
+        elif supply > _THOUSAND * peak:
+            what = f"{figures}, {supply / peak:.0f} times more: is the demand in GW, or capacity in kW?"
+            yield Finding("warning", where, what, "Give loads and capacities in MW.")
 
 
 def _results(n: pypsa.Network) -> Iterator[Finding]:
     """Results in the network that are not an optimum, or of another solve."""
-    status = Results(n).status
+    status = stored_result(n)
     if status and status.get("status") != "optimal":
         gap = float(str(status.get("gap", "nan")))
         what = f"the stored solution stopped at {status.get('status')!r}, {gap_words(gap)}"
         yield Finding("note", "results", what, "Solve longer for a smaller gap.")
-    if schedule.MODE not in n.c.generators.dynamic or n.c.generators.dynamic[schedule.MODE].empty:
-        if not schedule.has_solution(n):
-            yield Finding("note", "AIDCs of the network", "not solved: their jobs have no schedule yet", schedule.SOLVE)
-        return
     try:
-        schedule.read(n)
+        solved(n)
+    except NotSolvedError:
+        yield Finding("note", "AIDCs of the network", "not solved: their jobs have no schedule yet", SOLVE)
     except StaleError as error:
         for fault in error.faults:
             yield Finding("warning", fault.where, _told(fault.given), fault.remedy)

@@ -9,14 +9,13 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import pypsa
+import xarray as xr
 
 from pypsa_aidc.errors import AIDCError, Faults, InputError
 from pypsa_aidc.network.files.freeze import freeze, refuse_exclusive, thaw
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import copy_network, sites
-from pypsa_aidc.network.quiet import quiet_pypsa
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.fleet_results import solved_snapshots
+from pypsa_aidc.network.loads.decisions import keep
+from pypsa_aidc.network.loads.registry import loads
+from pypsa_aidc.network.pypsa_api import copy_network, quiet_pypsa
 
 _FORMATS = {".nc": "netCDF", ".h5": "HDF5", ".hdf5": "HDF5", ".xlsx": "Excel"}
 
@@ -65,14 +64,12 @@ def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
     faults.require(not target.is_dir(), "path", str(path), "a file, not a folder")
     faults.require(target.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.raise_any()
-    if frozen or sites(n) or fleets(n):
+    if frozen or loads(n):
         if frozen:
             refuse_exclusive(n)
         # Copies have no model: a solution that is only there has to be in the series before.
         with suppress(AIDCError):
-            schedule.read(n)
-        with suppress(AIDCError):
-            solved_snapshots(n)
+            keep(n)
         n = copy_network(n)
         (freeze if frozen else thaw)(n)
     write(n, target)
@@ -115,7 +112,7 @@ def is_network(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in _FORMATS
 
 
-def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
+def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Network:
     """Read a network and check the AIDCs in it.
 
     ``pypsa.Network(path)`` reads the same; this says what is wrong with a file, once, instead of at first use.
@@ -123,8 +120,9 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     Parameters
     ----------
     path
-        netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them. Specifications are data only, from any of
-        them; HDF5 itself may hold pickled objects, so read one only from somebody you trust.
+        netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them, or the `xarray.Dataset` of a netCDF file
+        (``n.export_to_netcdf()``). Specifications are data only, from any of them; HDF5 itself may hold pickled
+        objects, so read one only from somebody you trust.
     check_sites
         Whether to look for buses and read the specifications; without, `check` tells what is wrong with them.
 
@@ -141,34 +139,45 @@ def load(path: str | Path, *, check_sites: bool = True) -> pypsa.Network:
     SpecError
         A specification cannot be read: damaged, of a newer version, or of a component that is missing.
     """
-    source = Path(path)
-    faults = Faults(f"aidc.load {str(path)!r}")
-    known = is_network(source)
-    faults.require(source.exists(), "path", str(path), "an existing file or CSV folder")
-    faults.require(known, "path", str(path), f"a CSV folder, or a file ending in {', '.join(_FORMATS)}")
+    given = "an xarray.Dataset" if isinstance(path, xr.Dataset) else str(path)
+    faults = Faults(f"aidc.load {given!r}")
+    faults.kind("path", path, (str, Path, xr.Dataset), "a path, or an xarray.Dataset")
     faults.raise_any()
-    # PyPSA takes a folder of anything for a network without components.
-    listed = not source.is_dir() or (source / "network.csv").is_file() or (source / "snapshots.csv").is_file()
-    faults.require(listed, "path", str(path), "a folder with network.csv or snapshots.csv in it")
-    faults.raise_any()
+    kind = "dataset" if isinstance(path, xr.Dataset) else _kind(Path(path), faults)
     try:
         with quiet_pypsa(level=logging.CRITICAL):
-            n = pypsa.Network(source)
+            n = pypsa.Network()
+            if isinstance(path, xr.Dataset):
+                n.import_from_netcdf(path)
+            else:
+                n = pypsa.Network(Path(path))
     except Exception as error:
-        kind = "CSV folder" if source.is_dir() else f"{_FORMATS[source.suffix.lower()]} file"
-        faults.add("path", str(path), f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
+        faults.add("path", given, f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
         raise InputError(faults.subject, tuple(faults)) from error
     if check_sites:
         faults.require(
             len(n.buses) > 0,
             "path",
-            str(path),
+            given,
             "a PyPSA network: there is no bus in it",
             "Data of another kind, such as weather, are no network.",
         )
         faults.raise_any()
         try:
-            sites(n)
+            loads(n)
         except InputError as error:
             raise type(error)(faults.subject, error.faults) from error
     return n
+
+
+def _kind(source: Path, faults: Faults) -> str:
+    """Kind of file, in words; refused where there is none of a kind that can be read."""
+    faults.require(source.exists(), "path", str(source), "an existing file or CSV folder")
+    known = f"a CSV folder, or a file ending in {', '.join(_FORMATS)}"
+    faults.require(is_network(source), "path", str(source), known)
+    faults.raise_any()
+    # PyPSA takes a folder of anything for a network without components.
+    listed = not source.is_dir() or (source / "network.csv").is_file() or (source / "snapshots.csv").is_file()
+    faults.require(listed, "path", str(source), "a folder with network.csv or snapshots.csv in it")
+    faults.raise_any()
+    return "CSV folder" if source.is_dir() else f"{_FORMATS[source.suffix.lower()]} file"

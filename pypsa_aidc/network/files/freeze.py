@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import warnings
+from typing import cast
 
 import numpy as np
 import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, InputError, PriceWarning, StaleError, UnsupportedError
-from pypsa_aidc.network.index import columns, names, rows
-from pypsa_aidc.network.loads.derived import refresh
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
+from pypsa_aidc.network.loads.registry import by_kind, loads, refresh, solved
 from pypsa_aidc.network.model.storage import CHARGES
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.accessor import Results
-from pypsa_aidc.network.results.fleet_results import SHEDDING, operations, solved_snapshots
-from pypsa_aidc.network.solve.result import RESULT
-from pypsa_aidc.network.spec.spec import COLUMN
+from pypsa_aidc.network.pypsa_api import columns, model_of, names
+from pypsa_aidc.network.solve.result import stored_result
 
 _SET_POINT = "p_set"
 
@@ -34,15 +28,8 @@ def decided_generators(n: pypsa.Network) -> list[str]:
     >>> decided_generators(pypsa.Network())
     []
     """
-    generators = n.generators
-    if COLUMN not in generators:
-        return []
-    specified = names(generators.index[generators[COLUMN].fillna("").astype(str) != ""])
-    present = names(generators.index)
-    idle = [site.idle for site in sites(n).values() if site.spec.idle_w and site.idle in present]
-    loads = fleets(n)
-    parts = [part for fleet in loads.values() for part in fleet.parts[1:]]
-    return [str(name) for name in dict.fromkeys([*specified, *idle, *parts]) if name not in loads]
+    present = names(n.generators.index)
+    return [part for load in loads(n).values() for part in load.decided if part in present]
 
 
 def is_frozen(n: pypsa.Network) -> bool:
@@ -84,19 +71,14 @@ def freeze(n: pypsa.Network) -> None:
     """
     decided = decided_generators(n)
     faults = Faults("n.aidc.freeze")
-    there = bool(decided) or bool(fleets(n))
-    faults.require(there, "network", "no AIDC", "at least one site with a schedule", "Add one with n.aidc.add.")
+    found = by_kind(n)
+    faults.require(bool(found), "network", "no AIDC", "at least one site with a schedule", "Add one with n.aidc.add.")
     faults.raise_any(InputError)
-    solved = n.snapshots
-    if sites(n):
-        schedule.read(n)
-        solved = schedule.solved_snapshots(n)
-    if fleets(n):
-        Results(n).calls()
-        solved = solved.intersection(solved_snapshots(n), sort=False)
-    _refuse_free_sizes(n)
+    chosen = solved(n)
+    for kind, own in found:
+        kind.refuse_frozen(n, own)
     refuse_exclusive(n)
-    unsolved = n.snapshots.difference(solved, sort=False)
+    unsolved = n.snapshots.difference(chosen, sort=False)
     faults.require(
         not len(unsolved),
         "snapshots",
@@ -105,7 +87,8 @@ def freeze(n: pypsa.Network) -> None:
         "Solve all of them, or freeze the part that is solved: n.copy(snapshots=...).",
     )
     faults.raise_any(StaleError)
-    _warn_of_free_relief(n)
+    for text in [text for _, own in found for load in own.values() for text in load.undetermined(n)]:
+        warnings.warn(text, PriceWarning, stacklevel=3)
     labels = n.generators.index[names(n.generators.index).isin(decided)]
     # A solver keeps limits only to its tolerance; as data, a power beyond them would be infeasible.
     power = n.c.generators.dynamic["p"]
@@ -117,24 +100,6 @@ def freeze(n: pypsa.Network) -> None:
     n.c.generators.dynamic[_SET_POINT] = joined
     # The power itself says more than the least energy, and a slice of the snapshots needs less of it.
     n.generators.loc[labels, "e_sum_min"] = -np.inf
-
-
-def _warn_of_free_relief(n: pypsa.Network) -> None:
-    """Warn of hours in which relief between its limits sets the price: as data it sets none."""
-    for each in operations(n) if fleets(n) else ():
-        terms, most = each.fleet.terms, each.share * each.size
-        if terms.form == "calls":
-            depth_of = dict(zip(terms.durations, terms.depths, strict=True))
-            for start, stop, _ in each.events:
-                most[start:stop] = np.minimum(most[start:stop], depth_of[round(each.call[start])] * each.size)
-        near = SHEDDING * max(each.size, 1.0)
-        free = each.snapshots[(each.relief > near) & (each.relief < most - near)]
-        if len(free):
-            text = (
-                f"fleet {each.fleet.name!r} sheds less than it may in {len(free)} snapshots, the first {free[0]}: "
-                "there plain PyPSA gets the right loads and objective, but any price between those of plants around it"
-            )
-            warnings.warn(text, PriceWarning, stacklevel=4)
 
 
 def thaw(n: pypsa.Network) -> None:
@@ -153,18 +118,6 @@ def thaw(n: pypsa.Network) -> None:
     refresh(n)
 
 
-def _refuse_free_sizes(n: pypsa.Network) -> None:
-    static = n.generators
-    shedding = [name for name, fleet in fleets(n).items() if fleet.terms.form != "firm"]
-    free = [name for name in shedding if static.loc[rows(static.index, name), "p_nom_extendable"].any()]
-    if free:
-        raise UnsupportedError(
-            f"frozen copy with fleets of free size, {', '.join(free)}: plain PyPSA would size them again, and "
-            "not tie their relief to it. Add them with the p_nom that was found, solve, and freeze that; or "
-            "n.aidc.export(path, frozen=False)."
-        )
-
-
 def refuse_exclusive(n: pypsa.Network) -> None:
     """Refuse a solution that needed binaries to keep storage from charging and discharging at once.
 
@@ -173,13 +126,13 @@ def refuse_exclusive(n: pypsa.Network) -> None:
     UnsupportedError
         It did: plain PyPSA has no such binaries.
     """
-    text = next((text for text in n.links.get(RESULT, pd.Series(dtype=str)).fillna("") if text), "{}")
-    storages = list(json.loads(text).get("exclusive", []))
-    if n._model is not None:
-        storages += [name.removeprefix(CHARGES).strip() for name in n.model.variables if name.startswith(CHARGES)]
+    storages = [str(name) for name in cast("list[object]", stored_result(n).get("exclusive", []))]
+    model = model_of(n)
+    if model is not None:
+        storages += [name.removeprefix(CHARGES).strip() for name in model.variables if name.startswith(CHARGES)]
     if storages:
         raise UnsupportedError(
-            f"frozen copy with exclusive charging of {', '.join(dict.fromkeys(map(str, storages)))}: plain PyPSA would "
+            f"frozen copy with exclusive charging of {', '.join(dict.fromkeys(storages))}: plain PyPSA would "
             "charge and discharge it at once, at another objective. Keep the file free with "
             "n.aidc.export(path, frozen=False)."
         )

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import logging
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 import pypsa
-import xarray as xr
 
-from pypsa_aidc.errors import UnsupportedError
-from pypsa_aidc.network.checks.before import check_fleets, check_sites
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
-from pypsa_aidc.network.model.fleet_model import add_fleet_constraints
-from pypsa_aidc.network.model.paths import (
-    IT_POWER,
-    Paths,
-    add_gpu_limit,
-    add_path_variables,
-    build_paths,
-    event_costs,
-    idle_power,
-    training_gpus,
-    training_power,
-)
+from pypsa_aidc.errors import SeriesWarning
+from pypsa_aidc.network.loads.decisions import remember
+from pypsa_aidc.network.loads.protocol import Built
+from pypsa_aidc.network.loads.registry import by_kind, check_loads
+from pypsa_aidc.network.model.horizon import doubts
 from pypsa_aidc.network.model.storage import add_exclusive_storage
-from pypsa_aidc.network.relaxation import suppress_index_warnings
-from pypsa_aidc.network.results.fleet_results import remember_fleets
-from pypsa_aidc.network.results.schedule import remember_paths
+from pypsa_aidc.network.pypsa_api import suppress_index_warnings
 from pypsa_aidc.training import Formulation
 
 ExtraFunctionality = Callable[[pypsa.Network, pd.Index], Any]
-
-logger = logging.getLogger(__name__)
 
 
 def compose(*functions: ExtraFunctionality | None) -> ExtraFunctionality:
@@ -82,7 +66,7 @@ def hook(
     formulation: Formulation = "time",
     exclusive: Sequence[str] = (),
     whole_horizon: bool = True,
-    on_built: Callable[[Paths], None] | None = None,
+    on_built: Callable[[Sequence[Built]], None] | None = None,
 ) -> ExtraFunctionality:
     """Make an `extra_functionality` with options.
 
@@ -96,70 +80,23 @@ def hook(
     whole_horizon
         Refuse to build over a part of ``n.snapshots``: in a rolling horizon each window would start every job anew.
     on_built
-        Called with the paths once the model is complete.
+        Called with what each kind of load has put into the model, once it is complete.
     """
 
     @suppress_index_warnings()
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
-        found, with_terms = sites(n), fleets(n)
-        _refuse_unsupported(n, snapshots, whole_horizon)
-        if with_terms:
-            check_fleets(n, with_terms, snapshots)
-            remember_fleets(n.model, add_fleet_constraints(n, with_terms, snapshots))
-        if not found:
-            return
-        m = n.model
-        check_sites(n, found, snapshots)
-        paths = build_paths(n, found, snapshots, formulation)
-        p = m["Generator-p"]
-        labels = p.indexes["snapshot"]
-        x = add_path_variables(m, paths)
-        power = training_power(x, paths, labels)
-        m.add_constraints(p.sel(name=power.indexes["name"]) - power == 0, name=IT_POWER)
-        gpus = training_gpus(x, paths, labels)
-        add_gpu_limit(m, gpus)
-        idle = idle_power(gpus, paths)
-        if idle is not None:
-            names, expression = idle
-            renamed = expression.rename(aidc_site="name").assign_coords(name=names)
-            m.add_constraints(p.sel(name=names) - renamed == 0, name="AIDC-idle_power")
-        costs = event_costs(paths)
-        if costs.any():
-            m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
-        logger.info(
-            "AIDC: %d jobs, %d edges of %d before pruning", len(paths.placed), paths.edges, paths.edges_before_pruning
-        )
-        remember_paths(m, paths)
+        found = by_kind(n)
+        doubt = doubts(n, snapshots) if found else ""
+        if doubt:
+            warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=2)
+        part = whole_horizon and len(snapshots) < len(n.snapshots)
+        for kind, own in found:
+            kind.refuse_unsupported(n, own, part=part)
+        check_loads(n, snapshots)
+        built = [kind.build(n, own, snapshots, formulation) for kind, own in found]
+        remember(n, built)
         if on_built is not None:
-            on_built(paths)
+            on_built(built)
 
     return attach
-
-
-def _refuse_unsupported(n: pypsa.Network, snapshots: pd.Index, whole_horizon: bool) -> None:
-    tied = [fleet.name for fleet in fleets(n).values() if fleet.terms.spans_horizon]
-    jobs = bool(sites(n))
-    if whole_horizon and len(snapshots) < len(n.snapshots) and (jobs or tied):
-        raise UnsupportedError(
-            f"AIDC jobs or fleets ({', '.join([*sites(n), *tied])}) over {len(snapshots)} of {len(n.snapshots)} "
-            "snapshots: in a rolling horizon every window would start each job anew, and each budget of calls. "
-            "Optimise all snapshots at once, or one part of them with n.aidc.optimize(snapshots=...), within which "
-            "each job then does its whole tranche."
-        )
-    if n.has_scenarios and fleets(n):
-        raise UnsupportedError(
-            f"fleets {', '.join(fleets(n))} in a network with scenarios: which calls are answered would have to be the "
-            "same in all of them, and relief not. Optimise each scenario as a network of its own."
-        )
-    costed = [
-        f"{site.name} {load.name}"
-        for site in sites(n).values()
-        for load in site.loads.values()
-        if load.rules.mode_change_cost
-    ]
-    if costed and "budget" in n.model.constraints:
-        raise UnsupportedError(
-            f"near-optimal exploration (MGA) with mode_change_cost of {', '.join(costed)}: PyPSA's budget does not "
-            "contain that cost. Set it to 0, or forbid mode changes."
-        )

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.network.index import names
+from pypsa_aidc.network.pypsa_api import names
 
 _ONE_PORTS = (("Generator", "p", 1.0), ("StorageUnit", "p", 1.0), ("Store", "p", 1.0), ("Load", "p", -1.0))
 

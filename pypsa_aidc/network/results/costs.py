@@ -7,10 +7,9 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError
-from pypsa_aidc.network.index import columns, names
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
-from pypsa_aidc.network.results.schedule import SOLVE
+from pypsa_aidc.network.loads.protocol import SOLVE
+from pypsa_aidc.network.loads.registry import loads
+from pypsa_aidc.network.pypsa_api import columns, names
 
 _OPERATED = (
     ("Generator", "p", "marginal_cost"),
@@ -84,9 +83,8 @@ def rewards(n: pypsa.Network) -> float:
 
 
 def _own(n: pypsa.Network) -> list[str]:
-    """Components of sites and fleets, which cost nothing themselves, but for relief."""
-    parts = [part for site in sites(n).values() for part in (*site.loads, site.idle, site.link)]
-    return parts + [part for fleet in fleets(n).values() for part in (fleet.name, fleet.rebound)]
+    """Components of loads, which cost nothing themselves, but for relief."""
+    return [part for load in loads(n).values() for part in load.costless]
 
 
 def _available(n: pypsa.Network, generators: pd.Index, snapshots: pd.Index) -> pd.DataFrame:
@@ -117,28 +115,14 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         sum) and `price` (USD/MWh, payment over energy; NaN where there is none). Relief of a fleet counts negative: it
         is what the fleet does not draw and does not pay. Payments are NaN where the network has no prices.
     """
-    accounts = [
-        (site.name, part, site.bus, power[site.name, part])
-        for site in sites(n).values()
-        for part in power[site.name].columns.drop(["IT", "meter"])
-    ]
-    accounts += [
-        (
-            fleet,
-            part,
-            str(n.generators.loc[fleet, "bus"]),
-            -power[fleet, part] if part == "relief" else power[fleet, part],
-        )
-        for fleet in fleets(n)
-        for part in power[fleet].columns.drop("meter")
-    ]
+    accounts = {(name, part): account for name, load in loads(n).items() for part, account in load.accounts(n).items()}
     table: dict[tuple[str, str], dict[str, float]] = {}
     totals: dict[str, float] = {}
     prices = n.c.buses.dynamic["marginal_price"]
     weight = n.snapshot_weightings["objective"].loc[power.index]
-    for name, part, bus, drawn in accounts:
-        energy = drawn * weight
-        payment = energy * columns(prices, [bus])[bus].loc[power.index]
+    for (name, part), account in accounts.items():
+        energy = account.sign * power[name, part] * weight
+        payment = energy * columns(prices, [account.bus])[account.bus].loc[power.index]
         table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False))}
         totals[name] = totals.get(name, 0.0) + table[name, part]["payment"]
     for name, payment in totals.items():
@@ -146,8 +130,7 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     # Parts of a site or fleet together, the total after them.
     table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")
-    at_meter = [name in fleets(n) or part == TOTAL for name, part in table]
-    frame.insert(0, "level", np.where(at_meter, "meter", "IT"))
+    frame.insert(0, "level", [accounts[key].level if key in accounts else "meter" for key in table])
     frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
     frame.attrs["units"] = {"energy": "MWh", "payment": "USD", "price": "USD/MWh"}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pypsa
 
+from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.model.storage import charging_and_discharging
 from pypsa_aidc.network.results import costs
 from pypsa_aidc.network.results.accessor import Results
@@ -40,8 +41,7 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
     power = accessor.power()
     weight = n.snapshot_weightings["objective"].loc[power.index]
     generated = n.c.generators.dynamic["p"].loc[power.index]
-    own = [part for site in accessor.sites.values() for part in (*site.loads, site.idle)]
-    own += [part for fleet in accessor.fleets.values() for part in fleet.parts]
+    own = [part for load in loads(n).values() for part in load.parts.get("Generator", ())]
     renewable = n.c.generators.dynamic["p_max_pu"].columns.difference(own)
     grid = generated.columns.difference([*own, *renewable])
     available = n.c.generators.dynamic["p_max_pu"][renewable].loc[power.index] * n.generators.loc[renewable, "p_nom"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.model.paths import PATH, PATH_CONSTRAINTS, Paths
+from pypsa_aidc.network.loads.site.paths import PATH, PATH_CONSTRAINTS, Paths
 from pypsa_aidc.network.model.storage import CHARGES
+from pypsa_aidc.network.pypsa_api import discrete
 from pypsa_aidc.training import cheapest_path, cheapest_through
 
 Floats = NDArray[np.float64]
@@ -35,7 +38,7 @@ At its prices many paths cost the same; each preference picks another of them.
 """
 
 
-def prepare(n: pypsa.Network, paths: Paths, file: Path) -> None:
+def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.inf) -> float:
     """Write a feasible solution for HiGHS to start from, and fix edges that no better solution can use.
 
     The relaxation's bound is close (0.3 % on the campus of [1], 0.01 % on a large grid), but rounding it rarely gives
@@ -55,35 +58,46 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path) -> None:
         Its paths.
     file
         Where to write, in the format of HiGHS solution files. Nothing is written where there is no first schedule:
-        in models with other integers (unit commitment), without checkpoint continuity or with quadratic costs, and
-        where the jobs, placed one after the other, do not fit.
+        in models with anything but continuous variables and our own binaries (unit commitment, semi-continuous
+        variables, special ordered sets), without checkpoint continuity or with quadratic costs, and where the jobs,
+        placed one after the other, do not fit.
+    seconds
+        Time for all of it; the best schedule by then is taken.
+
+    Returns
+    -------
+    float
+        Seconds that the relaxation took, infinite if it was not solved: what the prices will take, about.
     """
     m = n.model
-    others = [name for name in (*m.binaries, *m.integers) if name != PATH and not name.startswith(CHARGES)]
+    others = [name for name in discrete(m) if name != PATH and not name.startswith(f"{CHARGES} ")]
     if others or m.is_quadratic or not all(each.graph.load.rules.continuity for each in paths.placed):
-        return
-    relaxation = _Relaxation(m, paths)
+        return math.inf
+    started = time.perf_counter()
+    relaxation = _Relaxation(m, paths, started + seconds)
     if not relaxation.solve():
-        return
+        return math.inf
+    took = time.perf_counter() - started
     lower_bounds = relaxation.edge_bounds()
     solution = relaxation.schedule()
     if solution is None:
         logger.info("AIDC: no first schedule found at the prices of the relaxation")
-        return
-    objective = relaxation.objective
+        return took
+    objective = float(relaxation.cost @ solution)
     _write(m, solution, file)
     # A little above, so that solutions as good as the first one are not cut off by rounding.
     useless = lower_bounds > objective + 1e-7 * max(1.0, abs(objective))
     x = m.variables[PATH]
     x.update(upper=xr.DataArray(np.where(useless, 0.0, 1.0), coords=x.coords, dims=x.dims))
     logger.info("AIDC: first schedule at %.6g, %d of %d edges fixed", objective, useless.sum(), len(useless))
+    return took
 
 
 class _Relaxation:
     """The model without integrality, in a HiGHS object that keeps its basis between solves."""
 
-    def __init__(self, m: linopy.Model, paths: Paths) -> None:
-        self.paths = paths
+    def __init__(self, m: linopy.Model, paths: Paths, deadline: float) -> None:
+        self.paths, self.deadline = paths, deadline
         self.highs, matrix, labels = _linear(m)
         columns = np.asarray(m.matrices.vlabels)
         switches = [m.variables[name].labels.values for name in m.binaries if name.startswith(CHARGES)]
@@ -93,12 +107,18 @@ class _Relaxation:
         own = [m.constraints[name].labels.values.ravel() for name in PATH_CONSTRAINTS if name in m.constraints]
         self.coupling_rows = np.flatnonzero(~np.isin(labels, np.concatenate(own)))
         self.coupling = matrix[self.coupling_rows][:, path].T.tocsr()
-        self.own_cost = np.asarray(m.matrices.c, dtype=float)[path]
+        self.cost = np.asarray(m.matrices.c, dtype=float)
+        self.own_cost = self.cost[path]
         self.occupancy = [each.graph.occupancy() for each in paths.placed]
         self.flows: dict[int, Floats] = {}
 
     def solve(self) -> bool:
-        """Solve from the present basis; whether there is an optimum."""
+        """Solve from the present basis; whether there is an optimum, found in time."""
+        left = self.deadline - time.perf_counter()
+        if left <= 0:
+            return False
+        # HiGHS counts the time of all its runs.
+        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + left)
         self.highs.run()
         return bool(self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
@@ -129,18 +149,14 @@ class _Relaxation:
             flow = self._cheapest(position)
             if flow is None or not self._fix(position, flow):
                 return None
-        self._improve(order)
+        found = self._improve(order, self._columns())
         if len(self.switches):
-            switches = np.round(np.asarray(self.highs.getSolution().col_value)[self.switches])
+            switches = np.round(found[self.switches])
             self.highs.changeColsBounds(len(switches), self.switches, switches, switches)
-            if not self.solve():
-                return None
-        columns = np.array(self.highs.getSolution().col_value)
-        for position, flow in self.flows.items():
-            columns[self.edges[position]] = flow
-        return columns
+            return self._columns() if self.solve() else None
+        return found
 
-    def _improve(self, order: list[int]) -> None:
+    def _improve(self, order: list[int], found: Floats) -> Floats:
         """Let each job in turn leave its path, and keep the best of some new ones if the objective falls."""
         best = self.objective
         for _ in range(_ROUNDS):
@@ -148,15 +164,22 @@ class _Relaxation:
             for position in order:
                 kept = self.flows[position]
                 self._bound(position, np.zeros(len(kept)), np.ones(len(kept)))
-                if not self.solve():
-                    self._fix(position, kept)
-                    continue
-                for flow in [self._cheapest(position, preference) for preference in _PREFERENCES]:
+                flows = [self._cheapest(position, each) for each in _PREFERENCES] if self.solve() else []
+                for flow in flows:
                     if flow is not None and self._fix(position, flow) and self.objective < best - 1e-9:
-                        best, kept = self.objective, flow
-                self._fix(position, kept)
+                        best, kept, found = self.objective, flow, self._columns()
+                if not self._fix(position, kept):
+                    return found
             if best > before - 1e-6 * max(1.0, abs(before)):
-                return
+                return found
+        return found
+
+    def _columns(self) -> Floats:
+        """Value of each column in the last solve, with the fixed paths exactly."""
+        columns = np.array(self.highs.getSolution().col_value)
+        for position, flow in self.flows.items():
+            columns[self.edges[position]] = flow
+        return columns
 
     def _edge_costs(self) -> list[Floats]:
         """Cost of each edge at the present prices of everything that ties jobs to each other and to the network."""

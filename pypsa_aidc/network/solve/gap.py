@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import pypsa
@@ -39,15 +38,3 @@ class Gap:
     def _note(self, event: Any) -> None:
         gap = event.data_out.mip_gap
         self._words = f"gap {100 * gap:.2g} %" if math.isfinite(gap) else "no solution yet"
-
-
-def time_limit(options: Mapping[str, Any]) -> float | None:
-    """Seconds that HiGHS may take at most by the options of a solve; `None` without such a limit.
-
-    Examples
-    --------
-    >>> time_limit({"time_limit": 60}), time_limit({"solver_options": {"time_limit": 5.0}}), time_limit({})
-    (60.0, 5.0, None)
-    """
-    limit = {**(options.get("solver_options") or {}), **options}.get("time_limit")
-    return None if limit is None or not math.isfinite(limit) else float(limit)

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache, partial
-from inspect import signature
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import highspy
-import linopy
 import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError, NotSolvedError
-from pypsa_aidc.network.checks.after import TOLERANCE, audit
-from pypsa_aidc.network.checks.before import check_fleets, check_network, check_sites
+from pypsa_aidc.errors import AIDCError, InfeasibleError, NotSolvedError, UnsupportedError
+from pypsa_aidc.network.checks.after import audit
+from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import explain
-from pypsa_aidc.network.loads.derived import refresh
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
+from pypsa_aidc.network.checks.quadratic import QUADRATIC, refuse_quadratic
+from pypsa_aidc.network.loads.decisions import record
+from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
+from pypsa_aidc.network.loads.registry import check_loads, loads, refresh
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
-from pypsa_aidc.network.model.paths import Paths
 from pypsa_aidc.network.model.storage import charging_and_discharging, check_exclusive
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.fleet_results import record_fleets
-from pypsa_aidc.network.solve.first_schedule import prepare
-from pypsa_aidc.network.solve.gap import Gap, time_limit
+from pypsa_aidc.network.pypsa_api import discrete
+from pypsa_aidc.network.solve.gap import Gap
 from pypsa_aidc.network.solve.outages import secure_outages
 from pypsa_aidc.network.solve.prices import price
 from pypsa_aidc.network.solve.result import Result, clear_results, store_result
+from pypsa_aidc.network.solve.solver_options import SolverOptions
 from pypsa_aidc.progress import waiting
 from pypsa_aidc.training import Formulation
 
@@ -70,11 +66,11 @@ def optimize(
         StorageUnits and Stores that must not charge and discharge at once (Eq. 34d of [1]). Their binaries are only
         put into the model where a solution without them does both, which it does when burning energy pays.
     warm_start
-        Whether HiGHS starts from a schedule made at the prices of the LP relaxation, see `start.prepare`. It finds good
-        schedules sooner; it never changes the optimum. Other solvers do without.
+        Whether HiGHS starts from a schedule made at the prices of the LP relaxation. It finds good schedules sooner;
+        it never changes the optimum. Other solvers, and models with variables of any other kind, do without.
     prices
-        Whether to solve again with all paths fixed, for prices. A MILP has none, and PyPSA would leave zeros;
-        without, prices are NaN.
+        Whether to solve again with all paths fixed, for prices and nothing else. A MILP has none, and PyPSA would leave
+        zeros; without, or where they cannot be found (in time), prices are NaN.
     raise_on_violation
         Whether a failed audit raises; otherwise it is only in the result.
     branch_outages
@@ -84,7 +80,8 @@ def optimize(
         Further ``f(n, snapshots)`` of yours, called after jobs and fleets are in the model.
     kwargs
         Passed to ``n.optimize``: ``solver_name``, ``solver_options``, ``transmission_losses``,
-        ``multi_investment_periods``, ``mip_rel_gap`` and so on.
+        ``multi_investment_periods``, ``mip_rel_gap`` and so on. With HiGHS, ``time_limit`` bounds building, first
+        schedule, search and prices together.
 
     Returns
     -------
@@ -100,6 +97,8 @@ def optimize(
         terms, and what would do.
     NotSolvedError
         The solver stopped without a feasible schedule. The network then holds no results.
+    UnsupportedError
+        Quadratic costs beside decisions in whole numbers, with a solver that cannot do both.
     AuditError
         The solution breaks a constraint.
 
@@ -107,34 +106,31 @@ def optimize(
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 36.
     """
+    options = SolverOptions.of(kwargs)
     exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
-    found = sites(n)
-    _check_solver(kwargs)
+    found = loads(n)
     check_network(n, snapshots)
     check_exclusive(n, exclusive)
     refresh(n, snapshots)
-    with_terms = fleets(n)
-    check_sites(n, found, snapshots)
-    check_fleets(n, with_terms, snapshots)
-    has_sites, has_aidc = bool(found), bool(found or with_terms)
+    check_loads(n, snapshots)
+    if not options.bears_quadratic_and_integers:
+        refuse_quadratic(n, snapshots, linearized=bool(kwargs.get("linearized_unit_commitment")))
     outages, skipped = secure_outages(n, branch_outages)
     switched: list[str] = []
     while True:
-        solve = _Solve(formulation, tuple(switched), warm_start and has_sites, extra_functionality)
-        status, condition = solve.run(n, snapshots, outages, dict(kwargs))
+        solve = _Solve(formulation, tuple(switched), warm_start and bool(found), prices, extra_functionality, options)
+        status, condition = solve.run(n, snapshots, outages)
         _refuse_no_solution(n, snapshots, status, condition, formulation)
-        objective, bound, source = float(n.model.objective.value), _bound(n), "LP"
-        has_integers = bool([*n.model.binaries, *n.model.integers])
-        if has_integers:
-            source = _priced(n) if prices else "none"
+        objective, bound, has_integers = float(n.model.objective.value), _bound(n), bool(discrete(n.model))
         both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
         if not both:
             break
         logger.info("%s charge and discharge at once: solved again with their binaries", ", ".join(both))
         switched += both
+    source = _priced(n, options) if prices or not has_integers else "none"
     if source == "none":
         n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
-    report = audit(n, exclusive=tuple(exclusive)) if has_aidc else None
+    report = audit(n, exclusive=tuple(exclusive)) if found else None
     if report is not None and raise_on_violation and not report.passed:
         clear_results(n)
         report.raise_if_violated()
@@ -145,8 +141,8 @@ def optimize(
         gap=abs(objective - bound) / max(abs(objective), 1e-9) if has_integers else 0.0,
         solver=str(n.model.solver_name),
         formulation=formulation,
-        edges=solve.paths.edges if solve.paths else 0,
-        edges_before_pruning=solve.paths.edges_before_pruning if solve.paths else 0,
+        edges=sum(built.edges for built in solve.loads),
+        edges_before_pruning=sum(built.edges_before_pruning for built in solve.loads),
         build_seconds=solve.built - solve.started,
         solve_seconds=solve.ended - solve.built,
         prices=source,
@@ -158,25 +154,6 @@ def optimize(
     return result
 
 
-def _check_solver(options: Mapping[str, Any]) -> None:
-    """Refuse a solver that is not there, and options that HiGHS does not know and would pass over."""
-    solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
-    faults = Faults("n.aidc.optimize")
-    faults.require(solver in linopy.available_solvers, "solver_name", solver, f"one of {linopy.available_solvers}")
-    if solver == "highs":
-        for option in sorted({*options, *(options.get("solver_options") or {})} - _arguments()):
-            there = hasattr(highspy.HighsOptions(), option)
-            faults.require(there, option, options.get(option), "an argument of n.optimize or an option of HiGHS")
-    faults.raise_any()
-
-
-@cache
-def _arguments() -> frozenset[str]:
-    """Names of what ``n.optimize`` and linopy take themselves; the rest goes to the solver."""
-    calls = (pypsa.Network().optimize.__call__, linopy.Model.solve)
-    return frozenset(name for call in calls for name in signature(call).parameters)
-
-
 @dataclass
 class _Solve:
     """One build and solve, with its times."""
@@ -184,48 +161,52 @@ class _Solve:
     formulation: Formulation
     exclusive: tuple[str, ...]
     warm_start: bool
+    prices: bool
     extra_functionality: ExtraFunctionality | None
-    paths: Paths | None = None
+    options: SolverOptions
+    loads: Sequence[Built] = ()
     started: float = 0.0
     built: float = 0.0
     ended: float = 0.0
     shown: ExitStack = field(default_factory=ExitStack)
 
-    def run(
-        self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None, options: dict[str, Any]
-    ) -> tuple[str, str]:
+    def run(self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None) -> tuple[str, str]:
         """Build and solve; PyPSA's status and condition."""
-        attach = hook(
-            formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note_paths
-        )
+        attach = hook(formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note)
         self.started = time.perf_counter()
+        options = self.options
+        arguments = {**options.arguments, "solver_name": options.name, "solver_options": options.options}
         with TemporaryDirectory() as folder, self.shown:
             self._show("building the model")
             start = Path(folder) / "start.sol"
-            if options.get("solver_name", pypsa.options.params.optimize.solver_name) == "highs":
-                options.setdefault("io_api", "direct")
+            if options.is_highs:
+                arguments.setdefault("io_api", "direct")
                 if self.warm_start:
-                    options.setdefault("warmstart_fn", start)
-            own_start = start if options.get("warmstart_fn") == start else None
-            finish = partial(self._finish, start=own_start, limit=time_limit(options))
-            extra = compose(attach, self.extra_functionality, finish)
+                    arguments.setdefault("warmstart_fn", start)
+            own_start = start if arguments.get("warmstart_fn") == start else None
+            extra = compose(attach, self.extra_functionality, partial(self._finish, start=own_start))
             if outages is None:
-                ended = n.optimize(snapshots, extra_functionality=extra, **options)
+                ended = n.optimize(snapshots, extra_functionality=extra, **arguments)
             else:
                 ended = n.optimize.optimize_security_constrained(
-                    snapshots, branch_outages=outages, extra_functionality=extra, **options
+                    snapshots, branch_outages=outages, extra_functionality=extra, **arguments
                 )
         self.ended = time.perf_counter()
         return str(ended[0]), str(ended[1])
 
-    def _note_paths(self, paths: Paths) -> None:
-        self.paths = paths
+    def _note(self, built: Sequence[Built]) -> None:
+        self.loads = built
 
-    def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None, limit: float | None) -> None:
+    def _finish(self, n: pypsa.Network, _: pd.Index, start: Path | None) -> None:
         self.built = time.perf_counter()
-        if start is not None and self.paths is not None:
+        if n.model.is_quadratic and discrete(n.model) and not self.options.bears_quadratic_and_integers:
+            raise UnsupportedError(f"a quadratic objective beside decisions in whole numbers. {QUADRATIC}")
+        options = self.options
+        if start is not None and self.loads:
             self._show("looking for a first schedule")
-            prepare(n, self.paths, start)
+            took = [built.write_start(n, start, options.for_first_schedule) for built in self.loads]
+            options.relaxation_seconds = min(took)
+        limit = options.limit_search(prices=self.prices and bool(discrete(n.model)))
         self._show("solving", limit, Gap(n))
 
     def _show(self, label: str, limit: float | None = None, state: Callable[[], str] | None = None) -> None:
@@ -245,16 +226,23 @@ def _bound(n: pypsa.Network) -> float:
 
 
 @waiting("solving again for prices")
-def _priced(n: pypsa.Network) -> str:
-    return price(n) if _decodes(n) else "none"
+def _priced(n: pypsa.Network, options: SolverOptions) -> str:
+    """Where prices come from, ``"none"`` if there are none; the results of the solve stay as they are."""
+    if not _decodes(n):
+        return "none"
+    try:
+        return price(n, **options.for_prices)
+    except (NotSolvedError, UnsupportedError) as error:
+        logger.warning("AIDC: no prices: %s", error)
+        return "none"
 
 
 def _decodes(n: pypsa.Network) -> bool:
+    """Keep schedules and calls in the network, of the solution that was found; whether it has any."""
     try:
-        if fleets(n):
-            record_fleets(n)
-        if sites(n):
-            schedule.record(n, n.model.parameters["snapshots"].to_index())
+        record(n)
+    except NotSolvedError:  # without loads there is nothing to decode
+        return True
     except AIDCError:
         return False
     return True

@@ -27,7 +27,7 @@ def secure_outages(
     n
         Network.
     outages
-        Names of Lines, ``"all"`` passive branches, or `None`.
+        Names of Lines, ``"all"`` active passive branches, or `None`.
 
     Returns
     -------
@@ -43,11 +43,12 @@ def secure_outages(
     if outages is None:
         return None, ()
     branches = n.passive_branches()
+    branches = branches[branches["active"].astype(bool)]
     everything = [(str(component), str(name)) for component, name in branches.index]
     wanted = everything if outages == "all" else [("Line", str(name)) for name in outages]
     faults = Faults("branch_outages")
     for branch in wanted:
-        faults.require(branch in everything, "outage", branch[1], "a Line of the network, or 'all'")
+        faults.require(branch in everything, "outage", branch[1], "an active Line of the network, or 'all'")
     faults.raise_any()
     splitting = _splitting(branches)
     skipped = tuple(f"{component} {name}" for component, name in wanted if (component, name) in splitting)

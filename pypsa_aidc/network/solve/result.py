@@ -11,11 +11,9 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network.checks.after import AuditReport
-from pypsa_aidc.network.index import names
-from pypsa_aidc.network.loads.fleet_spec import fleets
-from pypsa_aidc.network.loads.site import sites
-from pypsa_aidc.network.results import schedule
-from pypsa_aidc.network.results.fleet_results import CALL, DEPTH
+from pypsa_aidc.network.loads import registry
+from pypsa_aidc.network.pypsa_api import forget_solution
+from pypsa_aidc.network.spec.column import store
 from pypsa_aidc.training import Formulation
 
 if TYPE_CHECKING:
@@ -127,26 +125,27 @@ def clear_results(n: pypsa.Network) -> None:
                 component.dynamic[attribute] = pd.DataFrame(index=n.snapshots, columns=empty, dtype=float)
             elif attribute in component.static and attribute.endswith("_opt"):
                 component.static[attribute] = np.nan
-    for attribute in (schedule.MODE, schedule.GPUS, schedule.PROGRESS, CALL, DEPTH):
+    for attribute in (attribute for kind in registry.KINDS for attribute in kind.decisions):
         n.c.generators.dynamic.pop(attribute, None)
-    for static in (n.links, n.generators):
-        if RESULT in static:
-            static[RESULT] = ""
-    n._objective = None
-    if n._model is not None:
-        del n.model
+    for component in {kind.component for kind in registry.KINDS}:
+        if RESULT in n.c[component].static:
+            n.c[component].static[RESULT] = ""
+    forget_solution(n)
 
 
 def store_result(n: pypsa.Network, result: Result) -> None:
-    """Keep the status with each site and fleet, as JSON in a string column that survives every file format."""
+    """Keep the status with each load, as JSON in a string column that survives every file format."""
     # Times are left out: the same call should give the same file.
     left_out = ("audit", "build_seconds", "solve_seconds")
     content = {key: value for key, value in asdict(result).items() if key not in left_out}
     content["audit"] = None if result.audit is None else result.audit.passed
     text = json.dumps(content)
-    for static, holders in ((n.links, [site.link for site in sites(n).values()]), (n.generators, list(fleets(n)))):
-        if holders:
-            static[RESULT] = (
-                (static[RESULT] if RESULT in static else pd.Series("", static.index)).fillna("").astype(object)
-            )
-            static.loc[names(static.index).isin(holders), RESULT] = text
+    for kind, own in registry.by_kind(n):
+        store(n.c[kind.component].static, {load.holder: text for load in own.values()}, RESULT)
+
+
+def stored_result(n: pypsa.Network) -> dict[str, object]:
+    """Status of the last solve, as any load keeps it; empty without one."""
+    holders = [n.c[kind.component].static for kind in registry.KINDS]
+    texts = [text for static in holders if RESULT in static for text in static[RESULT].fillna("") if text]
+    return dict(json.loads(texts[0])) if texts else {}

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import pypsa
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.loads.addition import update
-from pypsa_aidc.network.loads.site import copy_network, sites
+from pypsa_aidc.network.loads.registry import sites
+from pypsa_aidc.network.loads.site.add import update
 from pypsa_aidc.network.model.storage import links_of
+from pypsa_aidc.network.pypsa_api import copy_network
 from pypsa_aidc.training import TrainingLoad
 
 _LOADS: dict[str, tuple[str, Callable[[TrainingLoad], TrainingLoad], bool]] = {

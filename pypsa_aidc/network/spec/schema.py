@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from itertools import islice
+from numbers import Real
 from typing import Any
 
+import numpy as np
 from jsonschema import Draft202012Validator, ValidationError
 
 from pypsa_aidc.errors import Faults, SpecError
@@ -31,8 +35,42 @@ def definitions() -> dict[str, Any]:
     return dict(json.loads(text))
 
 
+def declare(kind: str, version: int, properties: Mapping[str, Any]) -> None:
+    """Say what the objects of a kind look like, where the kind is not in the schema file; all keys are required.
+
+    Parameters
+    ----------
+    kind
+        Last word of the schema.
+    version
+        Of what is written.
+    properties
+        JSON schema of each key, but for ``schema`` and ``version``.
+
+    Raises
+    ------
+    ValueError
+        Another kind of this name is there.
+    """
+    first = {"schema": {"const": _PREFIX + kind}, "version": {"const": version}}
+    every = {**first, **properties}
+    definition = {"type": "object", "properties": every, "required": [*every], "additionalProperties": False}
+    Draft202012Validator.check_schema(definition)
+    if kind in kinds() or _declared.setdefault(kind, definition) != definition:
+        raise ValueError(f"the kind {kind!r} is taken")
+
+
+_declared: dict[str, dict[str, Any]] = {}
+"""Schemas of kinds that are not in the schema file."""
+
+
+def _definition(kind: str) -> dict[str, Any]:
+    whole: dict[str, Any] = definitions()["kinds"]
+    return dict(_declared[kind] if kind in _declared else whole[kind])
+
+
 def kinds() -> tuple[str, ...]:
-    """Kinds of objects that a network can hold.
+    """Kinds of objects that the schema file describes.
 
     Examples
     --------
@@ -50,7 +88,7 @@ def version(kind: str) -> int:
     >>> version("training")
     2
     """
-    return int(definitions()["kinds"][kind]["properties"]["version"]["const"])
+    return int(_definition(kind)["properties"]["version"]["const"])
 
 
 def kind_of(text: str) -> str | None:
@@ -65,9 +103,44 @@ def kind_of(text: str) -> str | None:
     return None if found is None else found.group(1)
 
 
+def word_of(text: str, where: str) -> str:
+    """Return the kind that a specification claims to be, wherever its ``schema`` stands; nothing else is checked.
+
+    Raises
+    ------
+    SpecError
+        Too long, no JSON, or without a schema of this package.
+
+    Examples
+    --------
+    >>> word_of('{"version": 1, "schema": "pypsa_aidc/site"}', "here")
+    'site'
+    """
+    word = kind_of(text)
+    if word is not None:
+        return word
+    faults = Faults(where)
+    data = _json(text, faults)
+    given = data.get("schema") if isinstance(data, dict) else None
+    known = isinstance(given, str) and given.startswith(_PREFIX)
+    faults.require(known, "schema", _short(given), f"{_PREFIX!r} and a kind of load", _REMEDY)
+    faults.raise_any(SpecError)
+    return str(given).removeprefix(_PREFIX)
+
+
 def dump(kind: str, content: Mapping[str, Any]) -> str:
     """Write an object as one line of JSON with its kind and version, `schema` first."""
-    return json.dumps({"schema": _PREFIX + kind, "version": version(kind), **content}, allow_nan=False)
+    whole = {"schema": _PREFIX + kind, "version": version(kind), **content}
+    return json.dumps(whole, allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """Numbers of any kind, such as those of numpy that users get from their tables, as JSON knows them."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{value!r} cannot be written")
 
 
 def parse(text: str, kind: str, where: str) -> Content:
@@ -96,35 +169,40 @@ def parse(text: str, kind: str, where: str) -> Content:
         Too long, no JSON, another kind, a newer or unknown version, or against the schema: all faults at once.
     """
     faults = Faults(where)
-    if len(text) > MAX_CHARACTERS:
-        faults.add("specification", f"{len(text)} characters", f"at most {MAX_CHARACTERS}")
-        faults.raise_any(SpecError)
-    try:
-        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
-    except (ValueError, RecursionError) as error:
-        faults.add("specification", text[:60], f"JSON ({error})", _REMEDY)
-        raise SpecError(where, tuple(faults)) from error
+    data = _json(text, faults)
     given = data.get("schema") if isinstance(data, dict) else None
     faults.require(given == _PREFIX + kind, "schema", _short(given), repr(_PREFIX + kind))
     faults.raise_any(SpecError)
     data = _migrated(data, kind, faults)
     try:
-        errors = sorted(_validator(kind).iter_errors(data), key=lambda error: [str(part) for part in error.path])
+        # No more than are told: a file from somewhere may hold a fault in each of its millions of characters.
+        errors = list(islice(_validator(kind).iter_errors(data), _SHOWN + 1))
     except RecursionError as error:
         faults.add("specification", text[:60], "JSON of a few levels")
         raise SpecError(where, tuple(faults)) from error
-    for found in errors[:_SHOWN]:
+    for found in sorted(errors[:_SHOWN], key=lambda error: [str(part) for part in error.path]):
         _add(faults, found)
     if len(errors) > _SHOWN:
-        faults.add("specification", f"{len(errors) - _SHOWN} more faults", "an object of this schema")
+        faults.add("specification", "more faults", "an object of this schema")
     faults.raise_any(SpecError)
     return {key: value for key, value in data.items() if key not in ("schema", "version")}
 
 
+def _json(text: str, faults: Faults) -> Any:
+    """Read JSON of a bounded length in which no key stands twice, or raise `SpecError`."""
+    if len(text) > MAX_CHARACTERS:
+        faults.add("specification", f"{len(text)} characters", f"at most {MAX_CHARACTERS}")
+        faults.raise_any(SpecError)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
+    except (ValueError, RecursionError) as error:
+        faults.add("specification", text[:60], f"JSON ({error})", _REMEDY)
+        raise SpecError(faults.subject, tuple(faults)) from error
+
+
 @cache
 def _validator(kind: str) -> Draft202012Validator:
-    whole = definitions()
-    return Draft202012Validator({**whole["kinds"][kind], "$defs": whole["$defs"]})
+    return Draft202012Validator({**_definition(kind), "$defs": definitions()["$defs"]})
 
 
 def _migrated(data: Content, kind: str, faults: Faults) -> Content:
@@ -182,8 +260,7 @@ def _refuse_constant(name: str) -> float:
 def _each_key_once(pairs: list[tuple[str, Any]]) -> Content:
     result = dict(pairs)
     if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
+        repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the key {repeated[:60]!r} stands twice in one object")
     return result
 
@@ -192,13 +269,14 @@ def _add(faults: Faults, error: ValidationError) -> None:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
     given: Any = error.instance
     if error.validator == "required":
-        missing: Any = error.validator_value
-        for key in missing:
-            if key not in given:
-                faults.add(f"{place}.{key}".lstrip("."), "nothing", "a value", _REMEDY)
+        # There is one such error for each missing key, and none says which.
+        missing: Any = [key for key in error.validator_value if key not in given]  # type: ignore[union-attr]
+        told = {fault.where for fault in faults}
+        for where in [f"{place}.{key}".lstrip(".") for key in missing]:
+            faults.require(where in told, where, "nothing", "a value", _REMEDY)
     elif error.validator == "additionalProperties" and error.validator_value is False:
         schema: Any = error.schema
-        for key in sorted(given.keys() - schema["properties"].keys()):
+        for key in sorted(given.keys() - schema["properties"].keys())[:_SHOWN]:
             faults.add(f"{place}.{_short(key)}".lstrip("."), _short(given[key]), "no such key")
     else:
         faults.add(place or "specification", _short(given), _expected(error))

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pypsa_aidc.training.graph.phases import Phases
+from pypsa_aidc.training.graph.phases import Phase, Phases
 from pypsa_aidc.training.graph.slots import Slots
 from pypsa_aidc.training.load import TrainingLoad
 from pypsa_aidc.units import SECONDS_PER_HOUR, SLOT_TOLERANCE
@@ -66,6 +66,11 @@ class Edges:
         """Return the selected edges."""
         return Edges(*(getattr(self, f.name)[which] for f in fields(self)))
 
+    def by_start(self) -> list[slice]:
+        """Edges that leave one border, in order of time: they are sorted by it, and none of them ends at the same."""
+        borders = np.searchsorted(self.start, np.arange(int(self.start.max()) + 2))
+        return [slice(low, high) for low, high in pairwise(borders)]
+
     def with_nodes(self, tail: Ints, head: Ints) -> Edges:
         """Return the same edges between renumbered nodes."""
         return replace(self, tail=tail, head=head)
@@ -96,18 +101,30 @@ class EdgeMaker:
         The load and its horizon.
     first, last
         Borders at which the load may start and must be done.
+    phase
+        What the job remembers at the first border; `None` if it has not run yet.
     counts_checkpoints
         Whether nodes count segments (literal graph) or only time.
     """
 
-    def __init__(self, load: TrainingLoad, slots: Slots, first: int, last: int, *, counts_checkpoints: bool) -> None:
+    def __init__(
+        self,
+        load: TrainingLoad,
+        slots: Slots,
+        first: int,
+        last: int,
+        phase: Phase | None = None,
+        *,
+        counts_checkpoints: bool,
+    ) -> None:
         rules = load.rules
         self.load, self.slots, self.first, self.last = load, slots, first, last
         self.counts_checkpoints = counts_checkpoints
         self.phases = Phases(rules, len(load.modes), int(np.ceil(rules.min_run / slots.hours[0] - SLOT_TOLERANCE)))
         self.layers = rules.count + 1 if counts_checkpoints else 1
         done = rules.progress if counts_checkpoints else 0
-        self.source = int(self._node(np.array([first]), done, 0)[0])
+        remembered = 0 if phase is None else self.phases.index[phase]
+        self.source = int(self._node(np.array([first]), done, remembered)[0])
         self.sink = (last + 1) * self.layers * len(self.phases)
         self.nodes = self.sink + 1
         self.made = 0
@@ -234,9 +251,7 @@ def prune(edges: Edges, nodes: int, source: int, sink: int, coverage: tuple[floa
 
     Works from both ends: least and most segments that a path to each node, and from it, can have.
     """
-    # Edges are sorted by start, so those that leave one border are a slice; none of them ends at the same border.
-    borders = np.searchsorted(edges.start, np.arange(int(edges.start.max()) + 2))
-    order = [slice(low, high) for low, high in pairwise(borders)]
+    order = edges.by_start()
     least_in, most_in = np.full(nodes, np.inf), np.full(nodes, -np.inf)
     least_out, most_out = np.full(nodes, np.inf), np.full(nodes, -np.inf)
     least_in[source] = most_in[source] = least_out[sink] = most_out[sink] = 0.0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError
 from pypsa_aidc.training.graph.edges import EdgeMaker, Edges, prune
+from pypsa_aidc.training.graph.phases import Phase
 from pypsa_aidc.training.graph.slots import Slots
 from pypsa_aidc.training.load import TrainingLoad
 
@@ -152,7 +153,9 @@ class CheckpointGraph:
         )
 
 
-def checkpoint_graph(load: TrainingLoad, slots: Slots, formulation: Formulation = "time") -> CheckpointGraph:
+def checkpoint_graph(
+    load: TrainingLoad, slots: Slots, formulation: Formulation = "time", phase: Phase | None = None
+) -> CheckpointGraph:
     """Build the checkpoint-state graph of a load over a horizon; Algorithm 2 of [1], lines 1-7.
 
     Parameters
@@ -165,6 +168,8 @@ def checkpoint_graph(load: TrainingLoad, slots: Slots, formulation: Formulation 
         ``"time"``: nodes are times, segments are counted along the path, jumps that two shorter ones can replace are
         left out. ``"literal"``: nodes are (time, checkpoint) as printed in [1], all jumps kept. Both give the same
         optimum; unevenly spaced checkpoints need the literal graph, which is then taken with a log line.
+    phase
+        What the job remembers at its arrival, see `JobState`; `None` for a job that has not run yet.
 
     Returns
     -------
@@ -207,7 +212,7 @@ def checkpoint_graph(load: TrainingLoad, slots: Slots, formulation: Formulation 
         formulation = "literal"
     if not load.rules.continuity:
         formulation = "time"
-    maker = EdgeMaker(load, slots, first, last, counts_checkpoints=formulation == "literal")
+    maker = EdgeMaker(load, slots, first, last, phase, counts_checkpoints=formulation == "literal")
     edges = maker.edges()
     before = maker.made
     kept = prune(edges, maker.nodes, maker.source, maker.sink, maker.coverage)

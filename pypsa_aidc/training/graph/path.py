@@ -73,11 +73,12 @@ def cheapest_through(graph: CheckpointGraph, edge_cost: Floats) -> Floats:
     after = np.full((graph.nodes, layers), np.inf)
     after[graph.sink, layers - 1] = 0.0
     through = np.full(len(edges), np.inf)
-    for edge in range(len(edges) - 1, -1, -1):
-        tail, head, done = edges.tail[edge], edges.head[edge], jump[edge]
-        onward = after[head, done:] + edge_cost[edge]
-        through[edge] = np.min(before[tail, : layers - done] + onward)
-        np.minimum(after[tail, : layers - done], onward, out=after[tail, : layers - done])
+    for leaving in reversed(edges.by_start()):
+        entry, layer = _within(jump[leaving], layers)
+        tail, done = edges.tail[leaving][entry], jump[leaving][entry]
+        onward = after[edges.head[leaving][entry], layer + done] + edge_cost[leaving][entry]
+        np.minimum.at(through[leaving], entry, before[tail, layer] + onward)
+        np.minimum.at(after, (tail, layer), onward)
     return through
 
 
@@ -102,9 +103,20 @@ def _reach(
     best = np.full((graph.nodes, layers), np.inf)
     best[graph.source, 0] = 0.0
     via = np.full((graph.nodes, layers), -1)
-    for edge, (tail, head, done) in enumerate(zip(edges.tail, edges.head, jump, strict=True)):
-        reached = best[tail, : layers - done] + edge_cost[edge]
-        better = reached < best[head, done:]
-        best[head, done:][better] = reached[better]
-        via[head, done:][better] = edge
+    for leaving in edges.by_start():
+        entry, layer = _within(jump[leaving], layers)
+        target = (edges.head[leaving][entry], layer + jump[leaving][entry])
+        reached = best[edges.tail[leaving][entry], layer] + edge_cost[leaving][entry]
+        before = best[target]
+        np.minimum.at(best, target, reached)
+        better = np.flatnonzero((reached < before) & (reached == best[target]))[::-1]
+        # Of equal ones the first, which is written last.
+        via[target[0][better], target[1][better]] = leaving.start + entry[better]
     return best, via
+
+
+def _within(jump: NDArray[np.int64], layers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each edge with each layer from which it does not climb beyond the highest."""
+    counts = layers - jump
+    entry = np.repeat(np.arange(len(jump)), counts)
+    return entry, np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -40,7 +40,7 @@ class Phases:
         tracked = [ANY_MODE]
         if rules.mode_changes != "free" or rules.mode_change_cost:
             tracked = list(self.modes)
-        self._tracks_mode = tracked != [ANY_MODE]
+        self.tracks_mode = tracked != [ANY_MODE]
         if rules.has_memory:
             idle_modes = [ANY_MODE, *self.modes] if rules.mode_changes == "never" else [ANY_MODE]
             self.all = (
@@ -81,7 +81,7 @@ class Phases:
         phase = self.all[position]
         if phase.kind == "free":
             return [position] * self.min_run
-        tracked = mode if self._tracks_mode else ANY_MODE
+        tracked = mode if self.tracks_mode else ANY_MODE
         return [
             self.index[Phase("run", tracked, min(phase.elapsed + slots, self.min_run))]
             for slots in range(1, self.min_run + 1)

@@ -1,0 +1,1 @@
+"""Fleets: loads of given or free size that shed dependable power on terms."""

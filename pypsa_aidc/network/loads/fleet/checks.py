@@ -1,0 +1,41 @@
+"""Whether a fleet still fits the network: its series, its profile, its Generators at one bus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults
+from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.spec.coverage import check_coverage
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.fleet.fleet import Fleet
+
+ROUNDING = 1e-9
+"""By how much a share of the size may be above 1."""
+
+
+def check_fit(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index, faults: Faults) -> None:
+    """Note what no longer fits the network: other snapshots, series changed or blanked, parts apart."""
+    least, most = (n.get_switchable_as_dense("Generator", key).loc[snapshots] for key in ("p_min_pu", "p_max_pu"))
+    check_coverage(fleet.name, fleet.series, snapshots, faults)
+    for part in fleet.generators:
+        values = columns(most, [part])[part]
+        bad = values.index[~((values >= 0) & (values <= 1 + ROUNDING))]
+        faults.require(
+            not len(bad), f"Generator {part!r}, p_max_pu", list(values[bad][:1]), "a share of the size, 0 … 1"
+        )
+    lowest, highest = (columns(frame, [fleet.name])[fleet.name] for frame in (least, most))
+    apart = snapshots[(lowest != highest).to_numpy()]
+    faults.require(
+        not len(apart),
+        f"Generator {fleet.name!r}, p_min_pu",
+        f"not p_max_pu at {list(apart[:1])}",
+        "the profile in both",
+        "n.aidc.remove the fleet and add it again.",
+    )
+    buses = n.generators.loc[[label for part in fleet.generators for label in rows(n.generators.index, part)], "bus"]
+    faults.require(buses.nunique() == 1, f"fleet {fleet.name!r}", sorted(set(buses)), "all its Generators at one bus")

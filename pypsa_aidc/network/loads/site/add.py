@@ -1,0 +1,315 @@
+"""Adding an AIDC to a network: everything checked first, then made of standard PyPSA components."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
+from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
+from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.loads.site.spec import SiteSpec
+from pypsa_aidc.network.pypsa_api import names, rows
+from pypsa_aidc.network.spec.coverage import coverage
+from pypsa_aidc.network.spec.series import Values, aligned
+from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
+from pypsa_aidc.units import W_PER_MW
+
+BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
+_COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
+_HIGHEST_PUE = 4.0
+"""Above what any data center has been reported with."""
+
+_RESERVED = ("IT", "import", "base", "idle", "meter", "total")
+"""Parts of a site that are no jobs."""
+
+
+def add(
+    n: pypsa.Network,
+    name: str,
+    *,
+    bus: str,
+    gpus: int,
+    jobs: Sequence[TrainingLoad | Job],
+    gpu: GPU | str | None = None,
+    pue: Values = 1.0,
+    base_load: Values = 0.0,
+    p_nom: float | None = None,
+    p_nom_extendable: bool = False,
+    capital_cost: float = 0.0,
+    draw_idle: bool = False,
+) -> None:
+    """Add an AI data center with LLM training jobs to a network.
+
+    Builds a Bus ``"<name> IT"``, a Link ``"<name> import"`` from the grid with efficiency 1/PUE, a Load
+    ``"<name> base"`` and one Generator with ``sign=-1`` a job, ``"<name> <job>"``, whose `p` is the IT power of the
+    job. Solve with `n.aidc.optimize`, or with ``n.optimize(extra_functionality=aidc.extra_functionality)``. A plain
+    ``n.optimize()`` still makes each job draw its least energy (`e_sum_min`), but at times no job could run.
+
+    Parameters
+    ----------
+    n
+        Network; unchanged if anything is wrong with the arguments.
+    name
+        Name of the site: letters, digits, space and ``_ . + -``.
+    bus
+        Existing bus of the grid connection.
+    gpus
+        N_GPU, GPUs shared by all jobs of the site.
+    jobs
+        At least one. A `Job` gets its modes from `generate_modes` and default rules; a `TrainingLoad` says
+        everything itself, and its modes that need more than `gpus` are left out.
+    gpu
+        Type of the GPUs, a `GPU` or the name of a preset; needed for a `Job` and for `draw_idle`.
+    pue
+        Power usage effectiveness, at least 1; a number, one for each snapshot, or a series.
+    base_load
+        IT power in MW (not at the meter: divide by the PUE) of everything but training; a number, one for each
+        snapshot, or a series.
+    p_nom
+        Grid connection in MW at the meter, Eq. 30b of [1]; `None` is the most the site can draw. With
+        `p_nom_extendable` it is the least capacity to build.
+    p_nom_extendable, capital_cost
+        Whether the connection is built by the optimisation, and its cost in USD/MW, as for any Link.
+    draw_idle
+        Whether GPUs without a job draw `gpu.idle_w` each, as a Generator ``"<name> idle"``. Without, `base_load`
+        contains them, as in the paper's case.
+
+    Raises
+    ------
+    InputError
+        Anything wrong, all at once: unknown bus, name taken or not allowed, series that miss snapshots, NaN. Whether
+        the jobs can finish in time is asked when the network is solved.
+
+    Warns
+    -----
+    UnitWarning
+        The base load is out of proportion to the connection or to the GPUs, as if given in kW; a PUE above 4.
+
+    References
+    ----------
+    [1] Tong et al., arXiv:2610.13047 (2026), Eqs. 1, 29 and 30.
+
+    Examples
+    --------
+    >>> import pypsa, pypsa_aidc as aidc
+    >>> n = pypsa.Network(snapshots=range(24))
+    >>> _ = n.add("Bus", "grid")
+    >>> job = aidc.Job("A", aidc.Transformer.preset("LLaMA-13B"), tokens=1e12, batch=1024, sequence=2048,
+    ...                tranche_ratio=0.02)
+    >>> n.aidc.add("dc1", bus="grid", gpus=512, gpu="A100-80GB", pue=1.25, base_load=0.1, jobs=[job])
+    >>> list(n.generators.index)
+    ['dc1 A']
+    """
+    faults = Faults(f"n.aidc.add {name!r}")
+    check_new_name(n, name, Site.parts_of(name), faults)
+    known_bus = isinstance(bus, str) and bus in names(n.buses.index)
+    faults.require(known_bus, "bus", bus, "a bus of the network")
+    faults.number("gpus", gpus, at_least=1, integer=True)
+    for label, switch in (("p_nom_extendable", p_nom_extendable), ("draw_idle", draw_idle)):
+        faults.flag(label, switch)
+    jobs = _listed(jobs, faults)
+    if p_nom is not None:
+        faults.number("p_nom", p_nom, above=0)
+    faults.number("capital_cost", capital_cost, at_least=0)
+    chips = GPU.preset(gpu) if isinstance(gpu, str) else gpu
+    needs_gpu = draw_idle or any(isinstance(job, Job) for job in jobs)
+    absent = (type(None),) if not needs_gpu else ()
+    faults.kind("gpu", chips, (GPU, *absent), "a GPU or the name of a preset", "E.g. gpu='A100-80GB'.")
+    overhead = _at_least(1.0, pue, n, "pue", faults)
+    base = _at_least(0.0, base_load, n, "base_load", faults)
+    faults.raise_any()
+    loads = _loads(n, name, jobs, chips, int(gpus), faults)
+    spec = SiteSpec(
+        name, int(gpus), chips.idle_w if draw_idle and chips else None, coverage(n, base_load=base, pue=overhead)
+    )
+    site = Site(spec, {f"{name} {load.name}": load for load in loads})
+    peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
+    _warn_about_units(site, base, overhead, peak, p_nom)
+    connection = {
+        "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
+        "p_nom_min": (p_nom or 0.0) if p_nom_extendable else 0.0,
+        "p_nom_extendable": p_nom_extendable,
+        "capital_cost": float(capital_cost),
+    }
+    least_and_peak = derive(n, [site])
+    _write(n, site, bus, overhead, base, connection)
+    write_derived(n, least_and_peak)
+
+
+def update(
+    n: pypsa.Network,
+    name: str,
+    *,
+    gpus: int | None = None,
+    jobs: Sequence[TrainingLoad] | None = None,
+    pue: Values | None = None,
+    base_load: Values | None = None,
+    p_nom: float | None = None,
+) -> None:
+    """Give a site another GPU pool, other jobs, PUE, base load or connection, and leave the rest as it is.
+
+    Parameters
+    ----------
+    n
+        Network; unchanged if anything is wrong with the arguments.
+    name
+        Name of the site.
+    gpus
+        New size of the pool; modes of the jobs that need more are left out.
+    jobs
+        New loads, in place of all old ones.
+    pue, base_load, p_nom
+        As for `add`; a `p_nom` that was left out there does not follow a larger pool by itself.
+
+    Raises
+    ------
+    InputError
+        No such site, or as for `add`.
+
+    Warns
+    -----
+    UnitWarning
+        As for `add`.
+    """
+    known = sites(n)
+    faults = Faults(f"n.aidc.update {name!r}")
+    faults.require(name in known, "name", name, f"one of {sorted(known)}")
+    if gpus is not None:
+        faults.number("gpus", gpus, at_least=1, integer=True)
+    chosen = None if jobs is None else _listed(jobs, faults)
+    for job in chosen or ():
+        remedy = "Make one with TrainingLoad.of(job, generate_modes(...))."
+        faults.kind("jobs", job, TrainingLoad, "a TrainingLoad", remedy)
+    overhead = None if pue is None else _at_least(1.0, pue, n, "pue", faults)
+    base = None if base_load is None else _at_least(0.0, base_load, n, "base_load", faults)
+    if p_nom is not None:
+        faults.number("p_nom", p_nom, above=0)
+    faults.raise_any()
+    old = known[name]
+    pool = old.spec.gpus if gpus is None else int(gpus)
+    loads = _loads(n, name, list(old.loads.values()) if chosen is None else chosen, None, pool, faults, old.loads)
+    given = {key for key, value in (("pue", pue), ("base_load", base_load)) if value is not None}
+    series = {key: span for key, span in old.spec.series.items() if key not in given}
+    series |= coverage(n, pue=overhead, base_load=base)
+    new = Site(replace(old.spec, gpus=pool, series=series), {f"{name} {load.name}": load for load in loads})
+    _warn_about_units(new, 0.0 if base is None else base, 1.0 if overhead is None else overhead, np.inf, p_nom)
+    least_and_peak = derive(n, [new])
+    gone = [generator for generator in old.loads if generator not in new.loads]
+    if gone:
+        n.remove("Generator", gone)
+    for generator in new.loads:
+        if generator not in old.loads:
+            n.add("Generator", generator, bus=new.bus, sign=-1, carrier=JOB_CARRIER)
+    if base is not None:
+        _assign(n, "Load", new.base, "p_set", base)
+    if overhead is not None:
+        _assign(n, "Link", new.link, "efficiency", 1 / overhead)
+    if p_nom is not None:
+        labels = rows(n.links.index, new.link)
+        n.links.loc[labels, "p_nom"] = p_nom
+        n.links.loc[labels, "p_nom_min"] = p_nom * n.links.loc[labels, "p_nom_extendable"].astype(float)
+    if new.spec.idle_w:
+        n.generators.loc[rows(n.generators.index, new.idle), "p_nom"] = pool * new.spec.idle_w / W_PER_MW
+    new.store(n)
+    write_derived(n, least_and_peak)
+
+
+def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
+    listed = list(jobs) if isinstance(jobs, Iterable) and not isinstance(jobs, str | Mapping) else []
+    remedy = "Put a single job into a list; a site without jobs is a plain Load."
+    faults.require(bool(listed), "jobs", jobs, "a list of at least one job", remedy)
+    return [job for job in listed if faults.kind("jobs", job, (TrainingLoad, Job), "a TrainingLoad or a Job")]
+
+
+def _loads(
+    n: pypsa.Network,
+    site: str,
+    jobs: Sequence[TrainingLoad | Job],
+    chips: GPU | None,
+    gpus: int,
+    faults: Faults,
+    own: Container[str] = (),
+) -> list[TrainingLoad]:
+    """Loads with modes that fit into the pool; their Generators must be new, or among the site's `own`."""
+    loads: list[TrainingLoad] = []
+    for job in jobs:
+        generator = f"{site} {job.name}"
+        taken = generator in names(n.generators.index) and generator not in own
+        faults.require(not taken, "job", job.name, f"another name: Generator {generator!r} exists")
+        allowed = is_name(job.name) and job.name not in _RESERVED
+        faults.require(allowed, "job", job.name, f"letters, digits, space and _ . + -; not {', '.join(_RESERVED)}")
+        faults.require(job.name not in [load.name for load in loads], "job", job.name, "each name once")
+        if isinstance(job, Job):
+            assert chips is not None
+            loads.append(TrainingLoad.of(job, generate_modes(job, chips, gpus)))
+            continue
+        within = tuple(mode for mode in job.modes if mode.gpus <= gpus)
+        least = min(mode.gpus for mode in job.modes)
+        faults.require(bool(within), "gpus", gpus, f"at least {least}, the smallest mode of job {job.name!r}")
+        loads.append(replace(job, modes=within or job.modes))
+    faults.raise_any()
+    return loads
+
+
+def _at_least(least: float, given: Values, n: pypsa.Network, where: str, faults: Faults) -> float | pd.Series:
+    """Values over the snapshots of a network, none of them below the least."""
+    value = aligned(given, n.snapshots, where, faults)
+    low = float(value.min()) if isinstance(value, pd.Series) else value
+    faults.require(not low < least, where, low, f"at least {least:g} at every snapshot")
+    return value
+
+
+def _assign(n: pypsa.Network, component: str, name: str, attribute: str, value: float | pd.Series) -> None:
+    """Put a number or a series in place of either."""
+    static, dynamic = n.c[component].static, n.c[component].dynamic
+    labels = rows(static.index, name)
+    kept = dynamic[attribute].drop(columns=labels, errors="ignore")
+    if isinstance(value, pd.Series):
+        added = pd.DataFrame(dict.fromkeys(labels, value)).rename_axis(columns=kept.columns.names)
+        kept = pd.concat([kept, added], axis=1)
+    else:
+        static.loc[labels, attribute] = value
+    dynamic[attribute] = kept
+
+
+def _warn_about_units(
+    site: Site, base: float | pd.Series, overhead: float | pd.Series, peak: float, p_nom: float | None
+) -> None:
+    doubt = unit_doubt(site, float(np.max(base)), peak, p_nom)
+    if doubt:
+        warnings.warn(f"AIDC {site.name!r}: {doubt}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
+    highest = float(np.max(overhead))
+    if highest > _HIGHEST_PUE:
+        told = f"pue of {highest:g}: for each MW of IT {highest - 1:g} MW more at the meter. Is it in per cent?"
+        warnings.warn(f"AIDC {site.name!r}: {told} Give 1.25 for 25 % more.", UnitWarning, stacklevel=3)
+
+
+def _write(
+    n: pypsa.Network,
+    site: Site,
+    bus: str,
+    overhead: float | pd.Series,
+    base: float | pd.Series,
+    connection: dict[str, float | bool],
+) -> None:
+    for carrier, colour in _COLOURS.items():
+        if carrier not in n.carriers.index:
+            n.add("Carrier", carrier, color=colour)
+    # A bus carrier of its own: clustering merges buses of one carrier and would lose the PUE without a word.
+    n.add("Carrier", site.bus, color=_COLOURS[JOB_CARRIER])
+    n.add("Bus", site.bus, carrier=site.bus)
+    n.add("Link", site.link, bus0=bus, bus1=site.bus, efficiency=1 / overhead, carrier=IMPORT_CARRIER, **connection)
+    n.add("Load", site.base, bus=site.bus, p_set=base, carrier=BASE_CARRIER)
+    n.add("Generator", list(site.loads), bus=site.bus, sign=-1, carrier=JOB_CARRIER)
+    if site.spec.idle_w:
+        idle = site.spec.gpus * site.spec.idle_w / W_PER_MW
+        n.add("Generator", site.idle, bus=site.bus, sign=-1, carrier=BASE_CARRIER, p_nom=idle)
+    site.store(n)

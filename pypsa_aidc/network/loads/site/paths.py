@@ -1,0 +1,266 @@
+"""The checkpoint-state graphs of all jobs in one model: variables, path constraints and what they decode to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import linopy
+import numpy as np
+import pandas as pd
+import pypsa
+import xarray as xr
+from numpy.typing import NDArray
+
+from pypsa_aidc.network.loads.protocol import Built
+from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
+from pypsa_aidc.network.model.horizon import Window, windows
+from pypsa_aidc.network.model.linear import weighted_sum
+from pypsa_aidc.training import CheckpointGraph, Formulation, checkpoint_graph
+from pypsa_aidc.training.graph.edges import WAIT
+from pypsa_aidc.units import W_PER_MW
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.site.site import Site
+
+logger = logging.getLogger(__name__)
+
+PATH = "AIDC-path"
+"""Name of the binary variable with one entry for each edge of each job."""
+
+PATH_CONSTRAINTS = ("AIDC-path_flow", "AIDC-coverage", "AIDC-work")
+"""Names of the constraints that make each job a path that does its work; all others tie it to something else."""
+
+IT_POWER = "AIDC-it_power"
+"""Name of the constraint that gives each job generator the power of its path (Eq. 28a of [1])."""
+
+GPUS = "AIDC-gpus"
+"""Name of the constraint on the GPU pool of each site (Eq. 30a of [1])."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedGraph:
+    """The graph of one job in one window of the horizon."""
+
+    site: str
+    generator: str
+    window: Window
+    graph: CheckpointGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Paths(Built):
+    """All graphs of a model, their edges one after the other in the variable `PATH`.
+
+    Parameters
+    ----------
+    placed
+        Graphs, by site, job and window.
+    sites
+        The sites they belong to.
+    """
+
+    placed: tuple[PlacedGraph, ...]
+    sites: Mapping[str, Site]
+
+    integers: ClassVar[tuple[str, ...]] = (PATH,)
+
+    @property
+    def edges(self) -> int:
+        """Number of edges, which is the number of binaries."""
+        return sum(len(each.graph) for each in self.placed)
+
+    @property
+    def edges_before_pruning(self) -> int:
+        """Number of edges before unreachable and decomposable ones went."""
+        return sum(each.graph.edges_before_pruning for each in self.placed)
+
+    def split(self, flow: Floats) -> list[Floats]:
+        """Cut the solution of `PATH` into the parts of each graph."""
+        return list(np.split(flow, np.cumsum([len(each.graph) for each in self.placed])[:-1]))
+
+    def record(self, n: pypsa.Network) -> None:
+        """Decode the schedules of all jobs and keep them in the network."""
+        from pypsa_aidc.network.loads.site.schedule import record  # it reads what this has built
+
+        record(n, self)
+
+    def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
+        """Write a first schedule, and fix edges that no better one can use."""
+        from pypsa_aidc.network.solve.first_schedule import prepare  # above the loads
+
+        return prepare(n, self, file, seconds)
+
+
+def build_paths(
+    n: pypsa.Network,
+    sites: Mapping[str, Site],
+    snapshots: pd.Index | None = None,
+    formulation: Formulation = "time",
+) -> Paths:
+    """Build the graphs of all jobs for the given snapshots.
+
+    Raises
+    ------
+    InputError
+        Weightings contradict the dates, or a deadline lies after the horizon.
+    InfeasibleError
+        A job cannot finish even alone.
+    """
+    horizon = windows(n, snapshots)
+    return Paths(
+        tuple(
+            PlacedGraph(site.name, generator, window, checkpoint_graph(load, window.slots, formulation))
+            for site in sites.values()
+            for generator, load in site.loads.items()
+            for window in horizon
+        ),
+        sites,
+    )
+
+
+def add_paths(
+    n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index, formulation: Formulation = "time"
+) -> Paths:
+    """Put all jobs of some sites into ``n.model``: paths, power, GPU pools, idle power, costs of mode changes."""
+    m = n.model
+    paths = build_paths(n, sites, snapshots, formulation)
+    p = m["Generator-p"]
+    labels = p.indexes["snapshot"]
+    x = add_path_variables(m, paths)
+    power = training_power(x, paths, labels)
+    m.add_constraints(p.sel(name=power.indexes["name"]) - power == 0, name=IT_POWER)
+    gpus = training_gpus(x, paths, labels)
+    add_gpu_limit(m, gpus)
+    idle = idle_power(gpus, paths)
+    if idle is not None:
+        names, expression = idle
+        renamed = expression.rename(aidc_site="name").assign_coords(name=names)
+        m.add_constraints(p.sel(name=names) - renamed == 0, name="AIDC-idle_power")
+    costs = event_costs(paths)
+    if costs.any():
+        m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
+    logger.info(
+        "AIDC: %d jobs, %d edges of %d before pruning", len(paths.placed), paths.edges, paths.edges_before_pruning
+    )
+    return paths
+
+
+def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:
+    """Add one binary an edge and the constraints that make each job a path, Eq. 26 of [1].
+
+    Where nodes do not count checkpoints, one row a job makes its segments add up to those of the tranche, exactly: "at
+    least" would be another problem.
+    """
+    x = m.add_variables(binary=True, coords=[pd.RangeIndex(paths.edges, name="aidc_edge")], name=PATH)
+    graphs = [each.graph for each in paths.placed]
+    add_path_flow(
+        m,
+        x,
+        [PathGraph(graph.edges.tail, graph.edges.head, graph.nodes, graph.source, graph.sink) for graph in graphs],
+        PATH_CONSTRAINTS[0],
+        "aidc_node",
+    )
+    _add_coverage(m, x, paths)
+    return x
+
+
+def _add_coverage(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
+    counted = [
+        (each.graph, first)
+        for each, first in zip(paths.placed, _offsets(paths), strict=True)
+        if each.graph.coverage is not None
+    ]
+    for exact in (True, False):
+        chosen = [(graph, first) for graph, first in counted if graph.load.rules.continuity is exact]
+        if not chosen:
+            continue
+        jobs = pd.RangeIndex(len(chosen), name="aidc_job")
+        training = [np.flatnonzero(graph.edges.segments > 0) for graph, _ in chosen]
+        segments = weighted_sum(
+            x,
+            np.concatenate([first + edge for (_, first), edge in zip(chosen, training, strict=True)]),
+            np.repeat(np.arange(len(chosen)), [len(edge) for edge in training]),
+            np.concatenate([graph.edges.segments[edge] for (graph, _), edge in zip(chosen, training, strict=True)]),
+            {"aidc_job": jobs},
+        )
+        least = np.array([graph.coverage[0] for graph, _ in chosen if graph.coverage])
+        name = PATH_CONSTRAINTS[1 if exact else 2]
+        m.add_constraints(segments, "=" if exact else ">=", _over(least, jobs), name=name)
+
+
+def training_power(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> linopy.LinearExpression:
+    """IT power of each job generator in MW, over (snapshot, name); Eqs. 27 and 28a of [1]."""
+    generators = pd.Index(list(dict.fromkeys(each.generator for each in paths.placed)), name="name")
+    return _per_snapshot(x, paths, snapshots, generators, by_site=False)
+
+
+def training_gpus(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> linopy.LinearExpression:
+    """Share of its pool that runs jobs at each site, over (snapshot, aidc_site); Eq. 28b of [1] over N_GPU.
+
+    As a share, since hundreds of thousands of GPUs beside binaries are more than solvers' tolerances bear.
+    """
+    sites = pd.Index(list(paths.sites), name="aidc_site")
+    return _per_snapshot(x, paths, snapshots, sites, by_site=True)
+
+
+def _per_snapshot(
+    x: linopy.Variable, paths: Paths, snapshots: pd.Index, columns: pd.Index, *, by_site: bool
+) -> linopy.LinearExpression:
+    entry, row, weight = [], [], []
+    for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
+        edge, slot, it_power, gpus = each.graph.occupancy()
+        column = int(columns.get_indexer(pd.Index([each.site if by_site else each.generator]))[0])
+        entry.append(first_edge + edge)
+        row.append(each.window.positions[slot] * len(columns) + column)
+        weight.append(gpus / paths.sites[each.site].spec.gpus if by_site else it_power)
+    coords = {"snapshot": snapshots, str(columns.name): columns}
+    return weighted_sum(x, np.concatenate(entry), np.concatenate(row), np.concatenate(weight), coords)
+
+
+def event_costs(paths: Paths) -> Floats:
+    """USD of each edge (mode changes), weighted as the objective weighs the hour in which it starts."""
+    return np.concatenate(
+        [
+            each.graph.edges.cost
+            * np.append(each.window.weight, 0.0)[np.minimum(each.graph.edges.start, len(each.window.slots))]
+            for each in paths.placed
+        ]
+    )
+
+
+def waiting_edges(paths: Paths) -> Ints:
+    """Positions in `PATH` of all waiting edges."""
+    return np.flatnonzero(np.concatenate([each.graph.edges.mode for each in paths.placed]) == WAIT)
+
+
+def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:
+    """Limit the share of GPUs in use to the whole pool of each site, Eq. 30a of [1]."""
+    m.add_constraints(gpus <= 1, name=GPUS)
+
+
+def idle_power(gpus: linopy.LinearExpression, paths: Paths) -> tuple[list[str], linopy.LinearExpression] | None:
+    """Power in MW of GPUs without a job, for the sites that draw it apart: generators and expression."""
+    drawing = [site for site in paths.sites.values() if site.spec.idle_w]
+    if not drawing:
+        return None
+    names = [site.idle for site in drawing]
+    whole_pool = np.array([site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW for site in drawing])
+    busy = gpus.sel(aidc_site=[site.name for site in drawing])
+    index = busy.indexes["aidc_site"]
+    return names, _over(whole_pool, index) - busy * _over(whole_pool, index)
+
+
+def _offsets(paths: Paths) -> list[int]:
+    lengths = [len(each.graph) for each in paths.placed]
+    return [sum(lengths[:position]) for position in range(len(lengths))]
+
+
+def _over(values: Floats, index: pd.Index) -> xr.DataArray:
+    return xr.DataArray(np.asarray(values), coords={str(index.name): index}, dims=[str(index.name)])

@@ -1,0 +1,262 @@
+"""Decided schedules in a network: decoded from a solved model, kept as series of the job generators, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pypsa
+from numpy.typing import NDArray
+
+from pypsa_aidc.errors import Faults, NotSolvedError
+from pypsa_aidc.network.loads.protocol import SOLVE
+from pypsa_aidc.network.loads.site.paths import PATH, Paths
+from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.training import Slots, Step, TrainingLoad
+
+if TYPE_CHECKING:
+    from pypsa_aidc.network.loads.site.site import Site
+
+MODE, GPUS, PROGRESS = "aidc_mode", "aidc_gpus", "aidc_progress"
+"""Dynamic attributes of the job generators: position of the mode (-1 waiting), GPUs, segments done by the end."""
+
+POWER_TOLERANCE = 1e-6
+
+Floats = NDArray[np.float64]
+Steps = Mapping[tuple[str, object], tuple[Step, ...]]
+
+Schedules = Mapping[str, list[tuple[Window, tuple[Step, ...]]]]
+"""What each job generator runs in each window of the horizon."""
+
+
+def decode(n: pypsa.Network, paths: Paths) -> Steps:
+    """Decode the solution of the network's model into steps by generator and window.
+
+    Raises
+    ------
+    AIDCError
+        The solution is no path: the solver ignored integrality.
+    """
+    flow = n.model.variables[PATH].solution.values
+    return {
+        (each.generator, each.window.period): each.graph.decode(part)
+        for each, part in zip(paths.placed, paths.split(flow), strict=True)
+    }
+
+
+def record(n: pypsa.Network, paths: Paths) -> None:
+    """Decode the solution and keep it in the network, as dynamic attributes of the job generators."""
+    steps = decode(n, paths)
+    chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
+    loads = {generator: load for site in paths.sites.values() for generator, load in site.loads.items()}
+    values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(loads)) for attribute in (MODE, GPUS, PROGRESS)}
+    for window in windows(n, chosen):
+        labels = chosen[window.positions]
+        for generator, load in loads.items():
+            series = series_of(steps[generator, window.period], load, window.slots)
+            for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
+                values[attribute].loc[labels, generator] = numbers
+    for attribute, frame in values.items():
+        frame.columns.name = "name"
+        n.c.generators.dynamic[attribute] = _spread(n, frame)
+
+
+def series_of(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> tuple[Floats, Floats, Floats]:
+    """Turn steps into series over slots: position of the mode, GPUs, segments done by the end (Eq. 31 of [1])."""
+    mode = np.full(len(slots), -1.0)
+    gpus = np.zeros(len(slots))
+    gained = np.zeros(len(slots))
+    for step in steps:
+        mode[step.start : step.stop] = step.mode
+        gpus[step.start : step.stop] = load.modes[step.mode].gpus
+        gained[step.stop - 1] += step.segments
+    return mode, gpus, load.rules.progress + np.cumsum(gained)
+
+
+def steps_from(mode: Floats, progress: Floats, load: TrainingLoad, slots: Slots) -> tuple[Step, ...]:
+    """Turn series over slots back into steps: an edge starts after a wait or an edge and ends with progress.
+
+    Before its arrival a job does not wait: it is not there.
+    """
+    arrival = slots.ceil(load.rules.arrival)
+    steps: list[Step] = []
+    start: int | None = None
+    done = float(load.rules.progress)
+    waited = False
+    for slot in range(len(mode)):
+        if mode[slot] < 0:
+            waited = slot >= arrival
+            continue
+        start = slot if start is None else start
+        if progress[slot] > done + 1e-9:
+            steps.append(Step(start, slot + 1, int(mode[slot]), float(progress[slot] - done), waited))
+            done, start, waited = float(progress[slot]), None, False
+    return tuple(steps)
+
+
+def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
+    """Read the schedules that are kept in a network, by generator.
+
+    Raises
+    ------
+    NotSolvedError
+        Nothing was solved with AIDC jobs.
+    """
+    loads = {generator: load for site in sites.values() for generator, load in site.loads.items()}
+    chosen = solved_snapshots(n, sites)
+    dynamic = n.c.generators.dynamic
+    mode, progress = (columns(dynamic[attribute], list(loads)) for attribute in (MODE, PROGRESS))
+    result: dict[str, list[tuple[Window, tuple[Step, ...]]]] = {generator: [] for generator in loads}
+    horizon = windows(n, chosen)
+    for generator, load in loads.items():
+        for window in horizon:
+            labels = chosen[window.positions]
+            modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
+            result[generator].append((window, steps_from(modes, done, load, window.slots)))
+    return result
+
+
+def step_power(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> Floats:
+    """IT power in MW of each slot, from the steps alone."""
+    power = np.zeros(len(slots))
+    for step in steps:
+        power[step.start : step.stop] += load.modes[step.mode].it_power
+        if step.restart:
+            power[step.start] += load.rules.restart_energy / slots.hours[step.start]
+    return power
+
+
+def solved_snapshots(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.Index:
+    """Snapshots for which the schedules of all jobs of some sites are kept.
+
+    Raises
+    ------
+    NotSolvedError
+        There are none.
+    """
+    dynamic = n.c.generators.dynamic
+    if MODE not in dynamic or dynamic[MODE].empty:
+        raise NotSolvedError(
+            f"no schedule of AIDC jobs in this network: it is not solved with them. {SOLVE} Power that a plain "
+            "n.optimize() gave the jobs is their least energy at any time, not a schedule."
+        )
+    generators = [generator for site in sites.values() for generator in site.loads]
+    solved: pd.Index = n.snapshots[columns(dynamic[MODE], generators).notna().all(axis=1)]
+    return solved
+
+
+def check_power(n: pypsa.Network, site: Site, faults: Faults) -> None:
+    """Note jobs whose power is not that of their schedule: the network was solved again without AIDC jobs."""
+    schedules, chosen = read(n, {site.name: site}), solved_snapshots(n, {site.name: site})
+    power = columns(n.c.generators.dynamic["p"], list(schedules))
+    for generator, load in site.loads.items():
+        for window, steps in schedules[generator]:
+            given = power.loc[chosen[window.positions], generator].to_numpy()
+            difference = float(np.max(np.abs(given - step_power(steps, load, window.slots)), initial=0.0))
+            faults.require(
+                difference <= POWER_TOLERANCE * max(1.0, float(np.max(given, initial=0.0))),
+                f"Generator {generator!r}, p",
+                f"differs by {difference:.6g} MW from its schedule",
+                "the power of the schedule",
+                "The network was solved again without AIDC jobs: solve with n.aidc.optimize().",
+            )
+
+
+def _spread(n: pypsa.Network, frame: pd.DataFrame) -> pd.DataFrame:
+    """Give a frame by generator the columns that the network uses, one a scenario where it has them."""
+    index = n.generators.index
+    if not isinstance(index, pd.MultiIndex):
+        return frame
+    labels = [label for generator in frame.columns for label in rows(index, generator)]
+    spread = frame[[label[-1] for label in labels]]
+    return spread.set_axis(pd.MultiIndex.from_tuples(labels, names=index.names), axis=1)
+
+
+def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
+    """List what each job runs when, one row a training edge; see `Results.schedule`."""
+    schedules, chosen = read(n, sites), solved_snapshots(n, sites)
+    table = []
+    for site in sites.values():
+        for generator, load in site.loads.items():
+            for window, steps in schedules[generator]:
+                labels = chosen[window.positions]
+                done = load.rules.progress
+                for step in steps:
+                    mode = load.modes[step.mode]
+                    hours = float(window.slots.ends[step.stop] - window.slots.ends[step.start])
+                    power = step_power((step,), load, window.slots)
+                    if load.rules.continuity:
+                        share = sum(load.rules.shares[done : done + round(step.segments)])
+                        done += round(step.segments)
+                        need = load.hours(mode) * share + round(step.segments) * load.rules.checkpoint_hours
+                        need += load.rules.restart_hours * step.restart
+                    else:
+                        need = hours
+                    table.append(
+                        {
+                            "site": site.name,
+                            "job": load.name,
+                            "start": labels[step.start],
+                            "last": labels[step.stop - 1],
+                            "hours": hours,
+                            **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=False)),
+                            "mode": mode.label,
+                            "gpus": mode.gpus,
+                            "it_power": mode.it_power,
+                            "energy": float((power * window.slots.hours).sum()),
+                            "segments": step.segments,
+                            "restart": step.restart,
+                            "boundary_idle": mode.gpus * (hours - need),
+                        }
+                    )
+    frame = pd.DataFrame(table)
+    frame.attrs["units"] = {"it_power": "MW", "energy": "MWh", "hours": "h", "boundary_idle": "GPU-h"}
+    return frame
+
+
+def job_series(n: pypsa.Network, sites: Mapping[str, Site], attribute: str) -> pd.DataFrame:
+    """Kept series of each job; columns (site, job)."""
+    chosen = solved_snapshots(n, sites)
+    jobs = {generator: (site.name, load.name) for site in sites.values() for generator, load in site.loads.items()}
+    frame = columns(n.c.generators.dynamic[attribute], list(jobs)).loc[chosen]
+    return frame.set_axis(pd.MultiIndex.from_tuples(list(jobs.values()), names=["site", "job"]), axis=1)
+
+
+def mode_labels(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
+    """Mode of each job in each snapshot as text; see `Results.modes`."""
+    frame = job_series(n, sites, MODE)
+    for site in sites.values():
+        for load in site.loads.values():
+            labels = {-1.0: "", **{float(k): mode.label for k, mode in enumerate(load.modes)}}
+            frame[site.name, load.name] = frame[site.name, load.name].map(labels)
+    return frame
+
+
+def work_done(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
+    """Share of the tranche each job has done by the end of each snapshot; see `Results.progress`."""
+    frame = job_series(n, sites, PROGRESS)
+    for site in sites.values():
+        for load in site.loads.values():
+            cumulative = np.concatenate([[0.0], np.cumsum(load.rules.shares)])
+            done = frame[site.name, load.name].to_numpy(float)
+            frame[site.name, load.name] = np.interp(done, np.arange(load.rules.count + 1), cumulative)
+    return frame
+
+
+def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, float]:
+    """What the jobs of a site did: energy, GPUs, waiting, idle at the ends of edges; see `Results.summary`."""
+    own, hours = {site.name: site}, n.snapshot_weightings["stores"].loc[power.index]
+    used = job_series(n, own, GPUS)[site.name].loc[power.index]
+    unfinished = work_done(n, own)[site.name].loc[power.index].shift(fill_value=0.0) < 1 - 1e-9
+    steps, jobs = step_table(n, own), [load.name for load in site.loads.values()]
+    return {
+        "training_energy": float(power[site.name][jobs].mul(hours, axis=0).to_numpy().sum()),
+        "peak_gpus": int(used.to_numpy().sum(axis=1).max()),
+        "gpu_hours": float(used.mul(hours, axis=0).to_numpy().sum()),
+        "waiting_hours": float(((used == 0) & unfinished).mul(hours, axis=0).to_numpy().sum()),
+        "boundary_idle": float(steps["boundary_idle"].sum()) if len(steps) else 0.0,
+        "modes_used": len(steps.groupby(["job", "mode"])) if len(steps) else 0,
+    }

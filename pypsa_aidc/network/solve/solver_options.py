@@ -1,0 +1,137 @@
+"""What goes to the solver: its name, its options apart from PyPSA's arguments, and the time that is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import signature
+from typing import Any
+
+import highspy
+import linopy
+import pypsa
+
+from pypsa_aidc.errors import Faults
+
+MIXED_INTEGER_QUADRATIC = frozenset({"gurobi", "cplex", "xpress", "mosek", "copt", "scip"})
+"""Solvers that can do quadratic costs and whole numbers at once."""
+
+_OF_THE_SEARCH = ("objective_target", "objective_bound")
+"""Options that stop a search for whole numbers, and would stop an LP before its optimum."""
+
+_LEAST_SECONDS = 0.1
+_FOR_PRICES = 0.05
+"""Share of a time limit that is kept for the prices where nothing is known of how long they take."""
+
+_MOST_FOR_PRICES = 0.3
+_FOR_FIRST_SCHEDULE = 0.4
+"""Most of the time that is left which the prices, and the first schedule, may take."""
+
+
+@dataclass
+class SolverOptions:
+    """Arguments of a solve, sorted.
+
+    Parameters
+    ----------
+    name
+        Name of the solver.
+    arguments
+        What ``n.optimize`` and linopy take themselves.
+    options
+        What the solver takes. PyPSA reads it when the model is complete, so that a time limit may be shortened by what
+        went before.
+    started
+        Time of the clock `time.perf_counter` when the call began.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+    options: dict[str, Any]
+    started: float = field(default_factory=time.perf_counter)
+    relaxation_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        limit = self.options.get("time_limit") if self.is_highs else None
+        self.limit = math.inf if limit is None else float(limit)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> SolverOptions:
+        """Sort the keyword arguments of `optimize`.
+
+        Raises
+        ------
+        InputError
+            A solver that is not there, an option that HiGHS does not know and would pass over, no time in a
+            limit of time.
+        """
+        defaults = pypsa.options.params.optimize
+        name = given.get("solver_name") or defaults.solver_name
+        own = given.get("solver_options")
+        options = dict(defaults.solver_options if own is None else own)
+        arguments = {key: value for key, value in given.items() if key not in ("solver_name", "solver_options")}
+        faults = Faults("n.aidc.optimize")
+        faults.require(name in linopy.available_solvers, "solver_name", name, f"one of {linopy.available_solvers}")
+        if name == "highs":
+            options |= {key: arguments.pop(key) for key in arguments.keys() - _arguments()}
+            for option in sorted(options.keys() - _arguments()):
+                there = hasattr(highspy.HighsOptions(), option)
+                faults.require(there, option, options[option], "an argument of n.optimize or an option of HiGHS")
+            limit = options.get("time_limit")
+            if limit is not None and limit != math.inf:
+                faults.number("time_limit", limit, above=0)
+        faults.raise_any()
+        return cls(str(name), arguments, options)
+
+    @property
+    def is_highs(self) -> bool:
+        """Whether HiGHS solves, the only solver whose time we can bound and that takes a first schedule."""
+        return self.name == "highs"
+
+    @property
+    def bears_quadratic_and_integers(self) -> bool:
+        """Whether the solver can do quadratic costs and whole numbers at once."""
+        return self.name in MIXED_INTEGER_QUADRATIC
+
+    @property
+    def left(self) -> float:
+        """Seconds of the time limit that are left, at least a tenth; infinite without a limit."""
+        return max(self.limit - (time.perf_counter() - self.started), _LEAST_SECONDS)
+
+    @property
+    def for_first_schedule(self) -> float:
+        """Seconds that the first schedule may take."""
+        return _FOR_FIRST_SCHEDULE * self.left
+
+    def limit_search(self, *, prices: bool) -> float | None:
+        """Give the search for whole numbers the time that is left, but for what the prices will take; return it."""
+        if not math.isfinite(self.limit):
+            return None
+        known = math.isfinite(self.relaxation_seconds)
+        wanted = 2 * self.relaxation_seconds if known else _FOR_PRICES * self.limit
+        left = self.left
+        kept = min(max(wanted, _FOR_PRICES * self.limit), _MOST_FOR_PRICES * left) if prices else 0.0
+        self.options["time_limit"] = max(left - kept, _LEAST_SECONDS)
+        return float(self.options["time_limit"])
+
+    @property
+    def for_prices(self) -> dict[str, Any]:
+        """Options of the LP with fixed paths: the same as those of the search, and the time that is left."""
+        options = {key: value for key, value in self.options.items() if key not in _OF_THE_SEARCH}
+        if math.isfinite(self.limit):
+            options["time_limit"] = self.left
+        return options if self.is_highs else {**options, **_apart(self.arguments)}
+
+
+def _apart(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in arguments.items() if key not in _arguments()}
+
+
+@cache
+def _arguments() -> frozenset[str]:
+    """Names of what ``n.optimize`` and linopy take themselves; the rest goes to the solver."""
+    calls = (pypsa.Network().optimize.__call__, linopy.Model.solve)
+    return frozenset(name for call in calls for name in signature(call).parameters)

@@ -1,0 +1,229 @@
+"""What a site costs and what its freedom saves; what one more of anything is worth: each by solving again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pypsa
+
+from pypsa_aidc.errors import Faults, InfeasibleError, NotSolvedError
+from pypsa_aidc.network.loads.protocol import Change
+from pypsa_aidc.network.loads.registry import loads, remove, sites
+from pypsa_aidc.network.loads.site.add import update
+from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.model.horizon import windows
+from pypsa_aidc.network.pypsa_api import columns, copy_network
+from pypsa_aidc.network.solve.optimize import optimize
+from pypsa_aidc.progress import track
+from pypsa_aidc.training import TrainingLoad
+
+_GAP = 1e-6
+_ROUNDING = 1e-8
+"""Share of the objective within which two solves of the same problem may differ."""
+
+_JOBS: dict[str, Callable[[TrainingLoad], TrainingLoad]] = {
+    "fixed": TrainingLoad.fixed,
+    "waiting": TrainingLoad.pausable,
+    "free": lambda load: load,
+}
+_CASES = ("without", *_JOBS)
+
+
+def compare(
+    n: pypsa.Network,
+    /,
+    site: str | None = None,
+    snapshots: pd.Index | None = None,
+    *,
+    only: Sequence[str] = _CASES,
+    **options: Any,
+) -> pd.DataFrame:
+    """Cost of a network without a site, and with its jobs fixed, free to wait, and free in modes too.
+
+    Other sites, fleets and all storage stay as they are in every case. The network itself is not changed.
+
+    Parameters
+    ----------
+    n
+        Network with sites; it need not be solved.
+    site
+        Name of the site; may be left out where there is one.
+    snapshots
+        Part of ``n.snapshots`` to optimise.
+    only
+        Some of the cases, in any order: ``"without"`` the site; ``"fixed"``, every job in its baseline mode from
+        arrival to completion (S1 of [1]); ``"waiting"``, in that mode but free to wait at checkpoints; ``"free"``, the
+        jobs as they are (S4).
+    options
+        Passed to `optimize`; ``mip_rel_gap`` is 1e-6 where nothing else is said.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index `case`, in the order of `only`; `cost` (objective of PyPSA, USD over the horizon), `added` (USD, against
+        ``"without"``), `saved` (USD, against ``"fixed"``), `price` (USD/MWh, mean at the grid bus of the site over the
+        hours), `status` and `gap` (relative). Without a solution, `status` is ``"no solution"`` and all else NaN;
+        ``attrs["failures"]`` says why, by case.
+
+    Raises
+    ------
+    InputError
+        No such site, a case that does not exist, or a job without baseline in ``"fixed"`` or ``"waiting"``.
+
+    References
+    ----------
+    [1] Tong et al., arXiv:2610.13047 (2026), Table III.
+    """
+    known = sites(n)
+    chosen = _chosen(known, site, only)
+    bus = str(n.links.loc[chosen.link, "bus0"])
+    rows, failures = {}, {}
+    for case in only:
+        copy = copy_network(n)
+        if case == "without":
+            remove(copy, chosen.name)
+        else:
+            update(copy, chosen.name, jobs=[_JOBS[case](load) for load in chosen.loads.values()])
+        try:
+            result = optimize(copy, snapshots, **_tight(options))
+        except NotSolvedError as error:
+            rows[case] = {"cost": np.nan, "price": np.nan, "status": "no solution", "gap": np.nan}
+            failures[case] = str(error)
+            continue
+        price = _mean_price(copy, bus)
+        rows[case] = {"cost": result.objective, "price": price, "status": result.status, "gap": result.gap}
+    frame = pd.DataFrame.from_dict(rows, orient="index").rename_axis("case")
+    for position, (name, reference, sign) in enumerate((("added", "without", 1), ("saved", "fixed", -1)), start=1):
+        against = frame["cost"].get(reference, np.nan)
+        frame.insert(position, name, sign * (frame["cost"] - against) + 0.0)
+    # No site, no jobs that could save anything.
+    frame.loc[frame.index == "without", "saved"] = np.nan
+    frame.attrs["units"] = {"cost": "USD", "added": "USD", "saved": "USD", "price": "USD/MWh", "gap": "1"}
+    frame.attrs["failures"] = failures
+    return frame
+
+
+def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> Site:
+    faults = Faults("n.aidc.compare")
+    single = site is None and len(known) == 1
+    faults.require(single or site in known, "site", site, f"one of {sorted(known)}")
+    faults.require(bool(only), "only", only, f"some of {', '.join(_CASES)}")
+    for case in only:
+        faults.require(case in _CASES, "only", case, f"some of {', '.join(_CASES)}")
+        faults.require([*only].count(case) == 1, "only", case, "each case once")
+    faults.raise_any()
+    found = next(iter(known.values())) if site is None else known[site]
+    for load in found.loads.values():
+        lacking = load.baseline is None and bool({"fixed", "waiting"} & set(only))
+        remedy = "Give TrainingLoad.of(..., baseline=(p, q, d)), or only=['without', 'free']."
+        faults.require(not lacking, f"job {load.name!r}, baseline", None, "the mode of fixed training", remedy)
+    faults.raise_any()
+    return found
+
+
+def _mean_price(n: pypsa.Network, bus: str) -> float:
+    price = columns(n.c.buses.dynamic["marginal_price"], [bus])[bus].dropna()
+    weight = n.snapshot_weightings["objective"].loc[price.index]
+    return float((price * weight).sum() / weight.sum()) if len(price) else np.nan
+
+
+def values(
+    n: pypsa.Network,
+    /,
+    snapshots: pd.Index | None = None,
+    *,
+    gpus: int = 1,
+    p_nom: float = 1.0,
+    deadline: float = 1.0,
+    only: Sequence[str] = ("gpus", "p_nom", "deadline", "waiting", "relief"),
+    **options: Any,
+) -> pd.DataFrame:
+    """Value of more GPUs, connection and time, of waiting and of relief, each by solving again with or without it.
+
+    Discrete decisions have no marginal value: the first extra GPU is often worth nothing and a whole server much. So
+    a step is taken and the optimum compared. The network itself is not changed.
+
+    Parameters
+    ----------
+    n
+        Network with sites or fleets; it need not be solved.
+    snapshots
+        Part of ``n.snapshots`` to optimise.
+    gpus
+        Step of the pool. Modes too large for the present pool were left out by `add` and do not come back.
+    p_nom
+        Step of the connection in MW.
+    deadline
+        Step of the deadlines in hours, for all jobs of a site, but not beyond the horizon.
+    only
+        Which of ``"gpus"``, ``"p_nom"``, ``"deadline"`` and ``"waiting"`` to compute for each site (one without a
+        deadline before the end of the horizon has no row for it), and whether ``"relief"`` for each fleet that has
+        terms.
+    options
+        Passed to `optimize`; ``mip_rel_gap`` is 1e-6 where nothing else is said, since small values drown in a gap.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index (site, what); `step`, `unit`, `value` (USD over the horizon: what the objective falls by with the step,
+        or rises by without waiting or relief; infinite if there is no solution without it), `uncertainty` (USD, the
+        sum of the two gaps) and `significant`, whether the value is larger than that and than a solver's rounding.
+
+    Raises
+    ------
+    InputError
+        A step that is not positive, an unknown word in `only`, or nothing that has any of these values.
+    InfeasibleError
+        The network is infeasible as it is.
+    """
+    faults = Faults("n.aidc.values")
+    faults.number("gpus", gpus, at_least=1, integer=True)
+    faults.number("p_nom", p_nom, above=0)
+    faults.number("deadline", deadline, above=0)
+    horizon = min(window.slots.total for window in windows(n, snapshots))
+    known = ("gpus", "p_nom", "deadline", "waiting", "relief")
+    faults.require(bool(only), "only", only, f"some of {', '.join(known)}")
+    for word in only:
+        faults.require(word in known, "only", word, f"some of {', '.join(known)}")
+    faults.raise_any()
+    steps = {"gpus": float(gpus), "p_nom": p_nom, "deadline": deadline}
+    questions: list[tuple[str, str, float, str, bool, Change]] = []
+    for name, load in loads(n).items():
+        offered = {change[0]: change for change in load.changes(steps, horizon)}
+        questions += [(name, *offered[word]) for word in only if word in offered]
+    faults.require(bool(questions), "n", "no site or fleet", f"at least one with {' or '.join(only)}")
+    faults.raise_any()
+    present = _solve(n, snapshots, options)
+    table: dict[tuple[str, str], dict[str, object]] = {}
+    for name, word, step, unit, taken, change in track(questions, "values, one solve each"):
+        other = copy_network(n)
+        change(other)
+        try:
+            solved = _solve(other, snapshots, options)
+            value = solved[0] - present[0] if taken else present[0] - solved[0]
+            uncertainty = present[1] + solved[1]
+        except InfeasibleError:
+            value, uncertainty = float("inf"), 0.0
+        table[name, word] = {"step": step, "unit": unit, "value": value, "uncertainty": uncertainty}
+        rounding = _ROUNDING * max(1.0, abs(present[0]))
+        table[name, word]["significant"] = bool(abs(value) > max(uncertainty, rounding))
+    frame = pd.DataFrame.from_dict(table, orient="index")
+    frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "what"])
+    frame.attrs["units"] = {"value": "USD", "uncertainty": "USD"}
+    return frame
+
+
+def _solve(n: pypsa.Network, snapshots: pd.Index | None, options: dict[str, Any]) -> tuple[float, float]:
+    copy = copy_network(n)
+    result = optimize(copy, snapshots, **{"prices": False, **_tight(options)})
+    return result.objective, abs(result.objective - result.bound)
+
+
+def _tight(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of `optimize` with a gap small enough for differences, where none is given and HiGHS solves."""
+    solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
+    given = "mip_rel_gap" in {**options, **(options.get("solver_options") or {})}
+    return options if given or solver != "highs" else {**options, "mip_rel_gap": _GAP}

@@ -1,1 +1,0 @@
-"""What a site costs, and what one more of anything is worth."""
