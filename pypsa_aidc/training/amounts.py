@@ -20,9 +20,10 @@ _TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.93), (128, 64, 0.8))
 """Rows and columns of the tiles that libraries choose from for a matrix product, and their speed."""
 _NETWORK_SHARE = 0.6
 """Share of the adapters' rate that collectives over several servers reach."""
-_PLAIN_BYTES, _SCORE_BYTES, _SCORE_AGAIN = 70.0, 38.0, 13.0
+_PLAIN_BYTES, _SCORE_BYTES, _SCORE_AGAIN, _LOGIT_BYTES = 70.0, 38.0, 13.0, 24.0
 """Bytes read and written for each element: norms, residuals and dropout of a layer forward and backward; scores of
-unfused attention forward and backward; scores computed again. Counted kernel by kernel from Korthikanti et al. 2022."""
+unfused attention forward and backward; scores computed again; scores over the vocabulary, copied to 32 bit, with
+softmax, loss and gradient. Counted kernel by kernel from Korthikanti et al. 2022."""
 _PASSES = 3.0
 """Matrix products of a training step over those of its forward pass."""
 
@@ -64,6 +65,8 @@ class Amounts:
         Whether products of the layers run in 8 bit; whether the schedule hides expert messages behind computing.
     head
         Vocabulary projection of one micro-batch, all passes, on the last stage.
+    logits
+        Traffic of the scores over the vocabulary of one micro-batch and of their loss, on the last stage.
     hop
         Message between two stages of one micro-batch, both ways.
     gradients, gathered
@@ -99,6 +102,7 @@ class Amounts:
     eight_bit: Floats
     hidden: Floats
     head: Floats
+    logits: Floats
     hop: Floats
     gradients: Floats
     gathered: Floats
@@ -153,6 +157,7 @@ class Amounts:
             bubble=recipe.schedule.bubble(p, v),
             again=full * (recipe.recomputation == "full"),
             head=6.0 * tokens * model.hidden * model.vocabulary / q / (_peak(gpu, recipe) * gpu.matmul),
+            logits=_LOGIT_BYTES * tokens * model.vocabulary / q / gpu.bandwidth,
             hop=np.where(p > 1, v * hop / across, 0.0),
             gradients=gradients,
             gathered=gathered,

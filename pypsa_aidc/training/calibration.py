@@ -188,7 +188,7 @@ class _Fit:
         self._start = start
 
     def values(self, point: Floats) -> dict[str, float]:
-        return dict(zip(NAMES, np.exp(point).tolist(), strict=True))
+        return dict(zip(NAMES, np.clip(np.exp(point), self.low, self.high).tolist(), strict=True))
 
     def usual_memory(self, k: dict[str, float]) -> Floats:
         counted = self.amounts.states + self.amounts.activations

@@ -153,7 +153,7 @@ class PerformanceModel:
         expert = np.where(a.hidden > 0, np.maximum(expert - computing, 20 / 112 * computing), expert)
         waiting = k["tensor"] * a.tensor + k["context"] * a.context + expert + _CALL * a.tensor_calls
         waiting = waiting + (k["latency"] + k["routing"] * a.routing) * (1 + a.again / 3)
-        layer, head = computing + waiting, k["matmul"] * a.head
+        layer, head = computing + waiting, k["matmul"] * a.head + k["plain"] * a.logits
         stage = np.maximum(a.layers * layer, a.last_layers * layer + head)
         # Every micro-batch takes the time of the slowest stage; filling and draining passes the others once.
         mean = (a.total_layers * layer + head) / np.maximum(np.round(a.total_layers / a.layers), 1.0)

@@ -205,8 +205,9 @@ def _run(
         if "data" not in numbers:
             faults.require(numbers["gpus"] % rest == 0, "gpus", numbers["gpus"], f"a multiple of {rest}")
             sizes["data"] = max(int(numbers["gpus"] // rest), 1)
-        product = rest * sizes["data"]
-        faults.require(numbers["gpus"] == product, "gpus", numbers["gpus"], f"{product}, the product of the sizes")
+        else:
+            product = rest * sizes["data"]
+            faults.require(numbers["gpus"] == product, "gpus", numbers["gpus"], f"{product}, the product of the sizes")
     value = numbers.get(rate)
     if value is None:
         faults.add(rate, None, "a number above 0")

@@ -13,6 +13,9 @@ _COUNT_FACTOR = 1.5
 """Given and counted parameters may differ by this factor: enough for embeddings and biases, too little for billions."""
 _SHAPE = ("layers", "hidden", "ffn", "heads", "vocabulary")
 _OPTIONAL_SHAPE = ("kv_heads", "head_dim")
+_LATENT = ("query_rank", "kv_rank", "nope_dim", "rope_dim", "value_dim")
+_TEXT = ("name", "parameters", "gated", "tied", "source")
+"""Columns of the table of presets that are no whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ class Transformer:
 
     @classmethod
     def preset(cls, name: str) -> Transformer:
-        """Return a published model, from LLaMA-7B and GPT-3 175B to LLaMA-3 405B and BLOOM-176B.
+        """Return a published model, from LLaMA-7B and GPT-3 175B to LLaMA-3 405B and DeepSeek-V3.
 
         Raises
         ------
@@ -225,17 +228,23 @@ class Transformer:
         40
         """
         row = presets.preset("transformers", name)
+        whole = {key: int(value) for key, value in row.items() if key not in _TEXT and value}
+        experts = latent = None
+        if "experts" in whole:
+            shape = {field: whole[field] for field in ("active", "shared_ffn", "dense_layers", "groups")}
+            experts = Experts(whole["experts"], ffn=whole["expert_ffn"], **shape)
+        if "kv_rank" in whole:
+            latent = LatentAttention(*(whole[field] for field in _LATENT))
         return cls(
-            name=name,
+            name,
+            **{field: whole[field] for field in _SHAPE},
             parameters=float(row["parameters"]),
+            kv_heads=whole.get("kv_heads"),
             gated=row["gated"] == "true",
             tied=row["tied"] == "true",
-            layers=int(row["layers"]),
-            hidden=int(row["hidden"]),
-            ffn=int(row["ffn"]),
-            heads=int(row["heads"]),
-            kv_heads=int(row["kv_heads"]),
-            vocabulary=int(row["vocabulary"]),
+            head_dim=whole.get("head_dim"),
+            experts=experts,
+            latent=latent,
         )
 
     @classmethod
