@@ -49,6 +49,7 @@ class AIDC(Results):
     refresh = _asks(network.refresh)
     check = _asks(network.check)
     optimize = _asks(network.optimize)
+    optimize_with_rolling_horizon = _asks(network.optimize_with_rolling_horizon)
     record = _asks(network.record)
     price = _asks(network.price)
     audit = _asks(network.audit)
@@ -65,4 +66,4 @@ class AIDC(Results):
 
 def register() -> None:
     """Make `n.aidc` available on every `pypsa.Network`; a property, so that copies never see another network's."""
-    pypsa.Network.aidc = property(AIDC)
+    setattr(pypsa.Network, "aidc", property(AIDC))  # noqa: B010 - PyPSA does not declare it

@@ -44,7 +44,7 @@ def configurable(verb: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=added[name]) for name in added
     ]
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
-    run.__signature__ = signature.replace(parameters=[*parameters, *options])  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=[*parameters, *options])
     run.__annotations__ = {**hints, **added}
     return run
 
@@ -74,7 +74,7 @@ class Verb(TyperCommand):
 
 def _options(ctx: typer.Context, verb: str, path: Path, settings: Sequence[str]) -> dict[str, Any]:
     """Options of a verb by parameter, paths seen from the folder of the file."""
-    commands = ctx.find_root().command.commands  # type: ignore[attr-defined]
+    commands = ctx.find_root().command.commands
     sections = [(name, _section(name, command, ctx) | None, field(default=None)) for name, command in commands.items()]
     schema = make_dataclass("Configuration", sections, bases=(Config,), frozen=True)
     section = getattr(build(schema, read(path, settings), Faults(str(path))), verb)

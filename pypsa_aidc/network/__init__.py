@@ -23,6 +23,7 @@ from pypsa_aidc.network.results.indicators import indicators
 from pypsa_aidc.network.solve.optimize import optimize
 from pypsa_aidc.network.solve.prices import price
 from pypsa_aidc.network.solve.result import Result, clear_results
+from pypsa_aidc.network.solve.rolling import RollingResult, optimize_with_rolling_horizon
 from pypsa_aidc.network.solve.scenarios import SCENARIOS, describe, scenario_network, uses_storage
 from pypsa_aidc.network.whatif import compare, values
 
@@ -37,6 +38,7 @@ __all__ = [
     "Load",
     "Result",
     "Results",
+    "RollingResult",
     "Site",
     "add",
     "add_fleet",
@@ -62,6 +64,7 @@ __all__ = [
     "loads",
     "operating_costs",
     "optimize",
+    "optimize_with_rolling_horizon",
     "price",
     "record",
     "refresh",

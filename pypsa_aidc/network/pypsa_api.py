@@ -1,16 +1,34 @@
-"""The one door to what is private, version-dependent or process-wide about PyPSA and linopy."""
+"""The one door to what is private, version-dependent or process-wide about PyPSA, linopy and HiGHS.
+
+Elsewhere only their public interfaces are used, as their documentation has them. Nothing here changes what other
+threads of the process see, but for warnings ignored for a moment, where it says why.
+"""
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import cache
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
+import highspy
 import linopy
+import numpy as np
 import pandas as pd
 import pypsa
 import xarray as xr
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Components by name, with scenarios and without
 
 
 def names(index: pd.Index) -> pd.Index:
@@ -31,46 +49,160 @@ def columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     return pd.DataFrame(frame.xs(first, axis=1, level=0)).reindex(columns=wanted)
 
 
+# Networks and their models
+
+
 def model_of(n: pypsa.Network) -> linopy.Model | None:
-    """Return the model that a network was last built into, if it is still there."""
-    model: linopy.Model | None = n._model
-    return model
+    """Return the model that a network was last built into, if it is still there; ``n.model`` raises where it is not."""
+    return n._model
 
 
 def forget_solution(n: pypsa.Network) -> None:
     """Take the model and the objective out of a network."""
     n._objective = None
-    if n._model is not None:
+    if model_of(n) is not None:
         del n.model
 
 
 def copy_network(n: pypsa.Network) -> pypsa.Network:
     """Copy a network without its model, which PyPSA refuses to copy once a solver has been attached to it."""
-    model, n._model = n._model, None
-    try:
-        return n.copy()
-    finally:
-        n._model = model
+    # What is in the memo counts as copied: the copy has None for the model, and the network itself is not touched.
+    return copy.deepcopy(n, {id(n._model): None})
+
+
+def solve_network(
+    n: pypsa.Network,
+    snapshots: pd.Index | None,
+    extra_functionality: Callable[[pypsa.Network, pd.Index], Any] | None = None,
+    branch_outages: pd.MultiIndex | None = None,
+    **options: Any,
+) -> tuple[str, str]:
+    """Build and solve a network, secured against outages where there are any; PyPSA's status and condition."""
+    chosen = cast("Sequence[Any] | None", snapshots)
+    if branch_outages is None:
+        ended = n.optimize(chosen, extra_functionality=extra_functionality, **options)
+    else:
+        ended = n.optimize.optimize_security_constrained(
+            chosen, branch_outages=branch_outages, extra_functionality=extra_functionality, **options
+        )
+    return str(ended[0]), str(ended[1])
+
+
+def assign(n: pypsa.Network) -> None:
+    """Write the values and duals of a network's solved model into the network.
+
+    All three steps, since PyPSA divides prices and adds losses in the last to what the first two have set.
+    """
+    n.optimize.assign_solution()
+    n.optimize.assign_duals()
+    n.optimize.post_processing()
+
+
+@cache
+def arguments_of_optimize() -> frozenset[str]:
+    """Names of what ``n.optimize`` and linopy take themselves; the rest goes to the solver."""
+    calls = (pypsa.Network().optimize.__call__, linopy.Model.solve)
+    return frozenset(name for call in calls for name in signature(call).parameters)
+
+
+def solvers() -> list[str]:
+    """Names of the solvers that are installed."""
+    return list(linopy.available_solvers)
+
+
+def is_highs_option(name: str) -> bool:
+    """Whether HiGHS knows an option.
+
+    Examples
+    --------
+    >>> is_highs_option("time_limit"), is_highs_option("timelimit")
+    (True, False)
+    """
+    return hasattr(highspy.HighsOptions(), name)
+
+
+def listen_to_search(n: pypsa.Network, note: Callable[[float], None]) -> bool:
+    """Have HiGHS tell the relative gap while it searches, many times a second; whether it does so now.
+
+    linopy lets HiGHS ask whether Ctrl-C was pressed. This reads the gap off the same question: the search, and so the
+    result, stays the same.
+    """
+    model = model_of(n)
+    solver: Any = None if model is None or model.solver is None else model.solver.solver_model
+    if not hasattr(solver, "cbMipInterrupt"):
+        return False
+    solver.cbMipInterrupt.subscribe(lambda event: note(float(event.data_out.mip_gap)))
+    return True
+
+
+# Quiet
+
+
+_hushed: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("hushed", default=())
+
+
+def _heard(record: logging.LogRecord) -> bool:
+    return not any(
+        record.levelno < level and (record.name == name or record.name.startswith(f"{name}."))
+        for name, level in _hushed.get()
+    )
 
 
 @contextmanager
 def quiet_pypsa(name: str = "pypsa", level: int = logging.ERROR) -> Iterator[None]:
-    """Let a logger of PyPSA, and all below it, tell nothing less than errors, or than a level.
+    """Let a logger, and all below it, tell nothing less than errors, or than a level, in this thread alone.
+
+    Levels of loggers belong to the process; a filter can ask who is speaking. It stays on the loggers, and lets
+    everything through outside of this.
 
     Examples
     --------
-    >>> with quiet_pypsa("pypsa.network.io"):
-    ...     logging.getLogger("pypsa.network.io").isEnabledFor(logging.WARNING)
-    False
+    >>> from io import StringIO
+    >>> heard, logger = StringIO(), logging.getLogger("pypsa.network.io")
+    >>> logger.addHandler(logging.StreamHandler(heard))
+    >>> with quiet_pypsa("pypsa.network"):
+    ...     logger.warning("unheard")
+    >>> logger.warning("heard")
+    >>> heard.getvalue().split()
+    ['heard']
     """
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(level)
+    for other in [logging.getLogger(name), *logging.Logger.manager.loggerDict.values()]:
+        if isinstance(other, logging.Logger) and (other.name == name or other.name.startswith(f"{name}.")):
+            other.addFilter(_heard)
+    token = _hushed.set((*_hushed.get(), (name, level)))
     try:
         yield
     finally:
-        logger.setLevel(before)
+        _hushed.reset(token)
 
+
+def index_warnings_ignored(snapshots: pd.Index) -> AbstractContextManager[None]:
+    """Keep linopy from announcing, for each constraint, its coming refusal of the index that PyPSA still uses.
+
+    Warnings can only be ignored for the whole process, until Python 3.14. So this happens for investment periods
+    alone, whose snapshots have that index, while constraints are built, and only for linopy's announcement.
+    """
+    return _index_warnings_ignored() if isinstance(snapshots, pd.MultiIndex) else nullcontext()
+
+
+@contextmanager
+def _index_warnings_ignored() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*uses dimension 'snapshot', a `pd\.MultiIndex`")
+        yield
+
+
+def network_of_case(tables: dict[str, Any]) -> pypsa.Network:
+    """Make a network of the tables of a case, in the layout of PYPOWER, without a word."""
+    n = pypsa.Network()
+    # PyPSA warns of a function of its own that it calls itself; of the process, as above.
+    with quiet_pypsa("pypsa.network"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        n.import_from_pypower_ppc(tables)
+    return n
+
+
+# Models made linear for a while
 
 INTEGRAL = 1e-5
 """Distance from a whole number up to which a value counts as one: ten times the solvers' own tolerance."""
@@ -130,20 +262,135 @@ def _rounded(variable: linopy.Variable) -> xr.DataArray:
 
 
 @contextmanager
-def suppress_index_warnings() -> Iterator[None]:
-    """Keep linopy from announcing, for each constraint, its coming refusal of the index PyPSA still uses."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r".*uses dimension 'snapshot', a `pd\.MultiIndex`")
-        yield
-
-
-def solved_quietly(m: linopy.Model, solver_name: str = "highs", **options: object) -> bool:
-    """Solve a model without output; whether it was solved to optimality."""
-    level = logging.getLogger("linopy").level
-    logging.getLogger("linopy").setLevel(logging.ERROR)
-    quiet = {"output_flag": False, "io_api": "direct"} if solver_name == "highs" else {}
+def solution_kept(m: linopy.Model) -> Iterator[None]:
+    """Put the values of all variables, the objective and the status back, whatever is solved in between."""
+    kept = {name: m.variables[name].solution.copy() for name in m.variables}
+    objective, status, condition = m.objective.value, m.status, m.termination_condition
     try:
-        status, condition = m.solve(solver_name=solver_name, **{**options, **quiet})
+        yield
     finally:
-        logging.getLogger("linopy").setLevel(level)
+        for name, solution in kept.items():
+            m.variables[name].solution = solution
+        m.objective.set_value(float(objective if objective is not None else "nan"))
+        m.status, m.termination_condition = status, condition
+
+
+def solved_quietly(m: linopy.Model, solver_name: str = "highs", **options: Any) -> bool:
+    """Solve a model without output; whether it was solved to optimality."""
+    quiet = {"output_flag": False, "io_api": "direct"} if solver_name == "highs" else {}
+    with quiet_pypsa("linopy"):
+        status, condition = m.solve(solver_name=solver_name, **{**options, **quiet})
     return bool(status == "ok" and condition == "optimal")
+
+
+def objective_of(m: linopy.Model) -> float:
+    """Value of the objective; NaN without a solution."""
+    value = m.objective.value
+    return float("nan") if value is None else float(value)
+
+
+def bound_of(m: linopy.Model) -> float:
+    """Best bound that the solver has proven; NaN where it tells none."""
+    report = None if m.solver is None else m.solver.report
+    return float("nan") if report is None or report.dual_bound is None else float(report.dual_bound)
+
+
+# Matrices and HiGHS
+
+
+class Programme(NamedTuple):
+    """A model without integrality in HiGHS, with the matrix and the labels of its rows."""
+
+    highs: Any
+    matrix: Any
+    labels: Ints
+
+
+def relaxation_of(m: linopy.Model) -> Programme:
+    """Build a model without integrality for HiGHS.
+
+    PyPSA states the bounds of dispatch as rows of one entry. Here they become bounds of columns: what is left is a
+    sixth of the rows, and a solve from a kept basis, which skips presolve, takes a fraction of the time.
+    """
+    matrices: Any = m.matrices
+    matrix, low, high = matrices.A.tocsr(), np.array(matrices.lb, dtype=float), np.array(matrices.ub, dtype=float)
+    row_low = np.where(matrices.sense != "<", matrices.b, -np.inf)
+    row_high = np.where(matrices.sense != ">", matrices.b, np.inf)
+    single = np.diff(matrix.indptr) == 1
+    column, entry = matrix.indices[matrix.indptr[:-1][single]], matrix.data[matrix.indptr[:-1][single]]
+    first, second = row_low[single] / entry, row_high[single] / entry
+    np.maximum.at(low, column, np.minimum(first, second))
+    np.minimum.at(high, column, np.maximum(first, second))
+    matrix, row_low, row_high = matrix[~single], row_low[~single], row_high[~single]
+    highs = cast("Any", highspy).Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.addVars(len(low), low, high)
+    highs.changeColsCost(len(low), np.arange(len(low), dtype=np.int32), np.asarray(matrices.c, dtype=float))
+    highs.addRows(len(row_low), row_low, row_high, matrix.nnz, matrix.indptr, matrix.indices, matrix.data)
+    return Programme(highs, matrix, np.asarray(matrices.clabels)[~single])
+
+
+def is_optimal(highs: Any) -> bool:
+    """Whether HiGHS ended its last solve with an optimum."""
+    return bool(highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+
+
+def write_solution(m: linopy.Model, values: Floats, file: Path) -> None:
+    """Write a HiGHS solution file: all columns and rows, by linopy's names for them.
+
+    Rows are computed here: those that HiGHS keeps from a scaled solve are off by more than it later tolerates.
+    """
+    matrices: Any = m.matrices
+    lines = ["Model status", "Unknown", "", "# Primal solution values", "Feasible", "Objective 0"]
+    for title, letter, labels, numbers in (
+        ("Columns", "x", matrices.vlabels, values),
+        ("Rows", "c", matrices.clabels, matrices.A @ values),
+    ):
+        lines.append(f"# {title} {len(labels)}")
+        lines += [f"{letter}{label} {value:.17g}" for label, value in zip(labels, numbers, strict=True)]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def irreducible_set(m: linopy.Model) -> list[str]:
+    """Constraints that cannot hold together, in words; the solver's own set, empty where it has none."""
+    try:
+        labels = m.compute_infeasibilities()
+    except (RuntimeError, ValueError, NotImplementedError):
+        return []
+    return [_in_words(m, label) for label in labels]
+
+
+def least_violations(m: linopy.Model, kept: str, seconds: float) -> list[tuple[str, float]]:
+    """Constraints that give way, in words, and by how much, with the least sum of violations; the worst first.
+
+    Parameters
+    ----------
+    m
+        Infeasible model; its whole numbers stay whole.
+    kept
+        First part of the names of the constraints that must not give way, as bounds must not.
+    seconds
+        Time for the search; the best found by then counts, and nothing if nothing is.
+    """
+    highs, labels = cast("Any", m.to_highspy()), np.asarray(m.matrices.clabels)
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("time_limit", seconds)
+    own = [m.constraints[name].labels.values.ravel() for name in m.constraints if name.startswith(kept)]
+    penalty = np.where(np.isin(labels, np.concatenate([*own, np.empty(0)])), -1.0, 1.0)
+    highs.feasibilityRelaxation(-1.0, -1.0, 1.0, None, None, penalty)
+    solution, lp = highs.getSolution(), highs.getLp()
+    if not solution.value_valid:
+        return []
+    value, low, high = (np.asarray(each) for each in (solution.row_value, lp.row_lower_, lp.row_upper_))
+    given = np.maximum(0.0, np.maximum(low - value, value - high))
+    worst = np.argsort(-given, kind="stable")
+    return [(_in_words(m, int(labels[row])), float(given[row])) for row in worst if given[row] > _NOTICEABLE]
+
+
+_NOTICEABLE = 1e-6
+"""Violation of a row from which it counts as one."""
+
+
+def _in_words(m: linopy.Model, label: int) -> str:
+    name, where = cast("tuple[str, Mapping[str, object]]", m.constraints.get_label_position(label))
+    return f"{name} at {', '.join(map(str, where.values()))}"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
-import pypsa
 
 from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report.document import Picture, Section, Table, shown
+
+if TYPE_CHECKING:
+    import pypsa
 
 MOST_FLEETS = 6
 """Fleets that get figures of their own; with more, only tables are shown."""
@@ -64,10 +68,10 @@ def payments(n: pypsa.Network, accessor: Results, price: pd.DataFrame) -> pd.Dat
     power, table = accessor.power(), {}
     weight = n.snapshot_weightings["objective"].loc[power.index]
     for fleet in accessor.fleets:
-        mean = float(price[fleet] @ weight / weight.sum())
+        mean = float(price[fleet].to_numpy(float) @ weight.to_numpy(float) / weight.sum())
         for part, sign in (("load", 1.0), ("relief", -1.0), ("rebound", 1.0), ("meter", 1.0)):
             series = sign * power[fleet, part] * weight
-            energy, payment = float(series.sum()), float(series @ price[fleet])
+            energy, payment = float(series.sum()), float(series.to_numpy(float) @ price[fleet].to_numpy(float))
             paid = payment / energy if abs(energy) > 1e-9 else float("nan")
             table[fleet, part] = (energy, payment, paid, mean, mean * energy - payment)
     columns = ["energy", "payment", "paid", "mean_price", "timing"]

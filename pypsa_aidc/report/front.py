@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib.style
 import pandas as pd
-import pypsa
 
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
@@ -24,6 +24,9 @@ from pypsa_aidc.report.html import html
 from pypsa_aidc.report.notices import notices
 from pypsa_aidc.report.pdf import pdf
 from pypsa_aidc.report.xlsx import xlsx
+
+if TYPE_CHECKING:
+    import pypsa
 
 WRITERS: Mapping[str, Callable[[Document], bytes]] = {".html": html, ".xlsx": xlsx, ".pdf": pdf}
 """What writes a document, by the suffix of the file."""
@@ -120,7 +123,7 @@ def write_report(
 def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
     accessor = Results(n)
-    meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
+    meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part"))
     chosen, found, loads = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (

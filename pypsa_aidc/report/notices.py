@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pypsa
 
 from pypsa_aidc.network import AuditReport
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.report.document import Notice, shown
 from pypsa_aidc.report.sections import NO_PRICES
+
+if TYPE_CHECKING:
+    import pypsa
 
 TIGHT = 1e-4
 """Relative gap up to which an objective counts as optimal without a further word; the default of HiGHS."""

@@ -6,9 +6,9 @@ import json
 import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 import pandas as pd
-import pypsa
 
 from pypsa_aidc.fleet import Contract
 from pypsa_aidc.network.results.accessor import Results
@@ -16,6 +16,9 @@ from pypsa_aidc.network.spec.column import COLUMN
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report.attachments import Attachments
 from pypsa_aidc.report.document import Section, Table, shown
+
+if TYPE_CHECKING:
+    import pypsa
 
 _PACKAGES = ("pypsa-aidc", "pypsa", "linopy", "highspy", "pandas", "xarray", "numpy")
 _SOLVE = {

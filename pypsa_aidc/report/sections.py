@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
-import pypsa
 
 from pypsa_aidc.network import AuditReport, Site
 from pypsa_aidc.network.pypsa_api import columns
 from pypsa_aidc.network.results.accessor import Results
-from pypsa_aidc.network.results.costs import TOTAL, rewards
+from pypsa_aidc.network.results.costs import TOTAL, objective_weight, rewards
+from pypsa_aidc.network.results.scenarios import EXPECTED
 from pypsa_aidc.plots import sites as plot
 from pypsa_aidc.plots import solve as solve_plots
 from pypsa_aidc.report import fleet_sections
 from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
+
+if TYPE_CHECKING:
+    import pypsa
 
 MOST_SITES = 6
 """Sites that get figures of their own; with more, only the overview of all is drawn."""
@@ -44,14 +48,18 @@ def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
             found.append(Fact("bill", shown(_paid(accessor)), "USD"))
     elif "objective" in status:
         found.append(Fact("objective", shown(status["objective"]), "USD"))
-    meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
-    energy = float(meter @ n.snapshot_weightings["stores"].loc[meter.index])
+    meter = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part")).sum(axis=1)
+    hours = n.snapshot_weightings["stores"].loc[meter.index]
+    energy = float(meter.to_numpy(float) @ hours.to_numpy(float))
     found += [
         Fact("energy at the meters", shown(energy), "MWh"),
         Fact("peak of all meters", shown(float(meter.max())), "MW"),
     ]
     if accessor.sites:
-        found.append(Fact("GPU-hours", shown(float(accessor.summary()["gpu_hours"].sum())), "GPU-h"))
+        own = accessor.summary()["gpu_hours"]
+        # Schedules are the same in all scenarios.
+        own = own.xs(EXPECTED, level="scenario") if n.has_scenarios else own
+        found.append(Fact("GPU-hours", shown(float(own.sum())), "GPU-h"))
     if accessor.fleets:
         calls = accessor.calls()
         found += [Fact("calls", str(len(calls))), Fact("relief", shown(float(calls["energy"].sum())), "MWh")]
@@ -160,7 +168,7 @@ def execution(n: pypsa.Network) -> Section:
     """GPUs, progress and composition of the load, site by site."""
     accessor = Results(n)
     found, pictures, text = accessor.sites, [], []
-    power, gpus, progress = accessor.power()[list(found)], accessor.gpus(), accessor.progress()
+    power, gpus, progress = accessor.expected_power()[list(found)], accessor.gpus(), accessor.progress()
     if len(found) > 1:
         alt = f"Power at the meter, GPUs and progress of {len(found)} sites over time."
         pictures.append(Picture("All sites", alt, plot.sites(power, gpus, progress)))
@@ -186,7 +194,7 @@ def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
         absent.append("There are no prices to show, and so no payments: see the notice at the top.")
     else:
         price = _grid_prices(n, accessor)
-        meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
+        meter = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part"))
         spread = ", ".join(f"{site} {shown(price[site].min())} to {shown(price[site].max())}" for site in price)
         whose = " and ".join(word for word, there in (("site", accessor.sites), ("fleet", accessor.fleets)) if there)
         alt = f"Price and power at the meter of each {whose} over time; prices in USD/MWh: {spread}."
@@ -283,7 +291,7 @@ def _grid_prices(n: pypsa.Network, accessor: Results) -> pd.DataFrame:
     """Price at the grid bus of each site and fleet, USD/MWh."""
     buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in accessor.sites.values()}
     buses |= {fleet: str(n.generators.at[fleet, "bus"]) for fleet in accessor.fleets}
-    chosen = accessor.power().index
+    chosen = accessor.expected_power().index
     price = columns(n.c.buses.dynamic["marginal_price"], sorted(set(buses.values()))).loc[chosen]
     return pd.DataFrame({site: price[bus] for site, bus in buses.items()}).rename_axis(columns="site")
 
@@ -295,14 +303,16 @@ def _paid(accessor: Results) -> float:
 
 def _payments(n: pypsa.Network, accessor: Results) -> pd.DataFrame:
     """Bill by part, with the price it paid, the mean price at its bus, and what its timing is worth."""
-    chosen = accessor.power().index
+    chosen = accessor.expected_power().index
     bill = accessor.bill()[["energy", "payment"]].drop(TOTAL, level="part").loc[list(accessor.sites)]
-    weight = n.snapshot_weightings["objective"].loc[chosen]
-    buses = {site.name: site.bus for site in accessor.sites.values()}
-    price = columns(n.c.buses.dynamic["marginal_price"], list(buses.values())).loc[chosen]
-    mean = price.mul(weight, axis=0).sum() / weight.sum()
+    weight = objective_weight(n, chosen)
+    mean = {}
+    for name, site in accessor.sites.items():
+        account = site.accounts(n)["base"]
+        price = columns(n.c.buses.dynamic["marginal_price"], [account.bus])[account.bus] * account.metered
+        mean[name] = float((price.loc[chosen] * weight).sum() / weight.sum())
     bill["paid"] = bill["payment"] / bill["energy"].where(bill["energy"] > 0)
-    bill["mean_price"] = mean.reindex(bill.index.get_level_values("site").map(buses)).to_numpy()
+    bill["mean_price"] = bill.index.get_level_values("site").map(mean)
     bill["timing"] = bill["mean_price"] * bill["energy"] - bill["payment"]
     return _without_dust(bill)
 

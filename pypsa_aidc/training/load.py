@@ -138,6 +138,11 @@ class TrainingLoad:
         """Return the load with some fields of its rules changed."""
         return replace(self, rules=replace(self.rules, **changes))
 
+    def within(self, gpus: int) -> TrainingLoad:
+        """Return the load with its modes that fit into a pool of GPUs, or with all if none does."""
+        fitting = tuple(mode for mode in self.modes if mode.gpus <= gpus)
+        return self if len(fitting) in (0, len(self.modes)) else replace(self, modes=fitting)
+
     def fixed(self, size: Size | None = None) -> TrainingLoad:
         """Return the load that runs in one mode from arrival to completion, without checkpoints, as S1 of [1].
 

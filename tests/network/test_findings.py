@@ -121,7 +121,7 @@ def test_the_bundled_campus_has_no_errors() -> None:
         (change("generators", "dc A", "e_sum_min", 99.0), "warning", "aidc.refresh"),
         (change("links", "dc import", "aidc", "{"), "error", "JSON"),
         (too_much_work, "error", "cannot finish by hour 8"),
-        (gap_in_snapshots, "error", "give the missing snapshots"),
+        (gap_in_snapshots, "warning", "give the missing ones"),
         (island, "error", "without generation"),
         (island, "note", "2 islands"),
         (shorted, "error", "no impedance"),

@@ -24,8 +24,9 @@ def third(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def capped(cap: float = 5.5, **options: float) -> pypsa.Network:
-    """10 MW at prices of 8, 7, …, 1 USD/MWh."""
+    """10 MW, and 1 MW of a town, at prices of 8, 7, …, 1 USD/MWh."""
     n = grid(**options)
+    n.add("Load", "town", bus="grid", p_set=1.0)
     add_capped(n, "cap", bus="grid", p_nom=10.0, cap=cap)
     return n
 
@@ -33,15 +34,15 @@ def capped(cap: float = 5.5, **options: float) -> pypsa.Network:
 @pytest.mark.usefixtures("third")
 class TestThirdKind:
     def test_from_adding_to_removing(self, tmp_path: Path) -> None:
-        """Below 5.5 USD/MWh are the prices 5, 4, 3, 2, 1: 50 MWh for 150 USD, worth 275 USD to the load."""
+        """Below 5.5 USD/MWh are the prices 5, 4, 3, 2, 1: 50 MWh for 150 USD, worth 275 USD; the town pays 36."""
         n = capped()
         result = n.aidc.optimize(**QUIET)
         assert result.optimal
-        assert result.objective == pytest.approx(150 - 275)
+        assert result.objective == pytest.approx(36 + 150 - 275)
         assert n.aidc.audit().passed
         assert n.aidc.power()["cap", "load"].tolist() == pytest.approx([0.0] * 3 + [10.0] * 5)
         assert n.aidc.bill().loc[("cap", "total"), ["energy", "payment"]].tolist() == pytest.approx([50, 150])
-        assert n.aidc.costs()["cost"].sum() == pytest.approx(150)
+        assert n.aidc.costs()["cost"].sum() == pytest.approx(36 + 150)
         assert n.aidc.summary().loc["cap", "peak"] == pytest.approx(10)
         assert n.aidc.balance()["AIDC"].sum() == pytest.approx(50)
         assert n.aidc.jobs.loc[("cap", "capped"), "description"] == "price cap of 5.5 USD/MWh"
@@ -55,7 +56,7 @@ class TestThirdKind:
         assert plain.objective == pytest.approx(result.objective)
         np.testing.assert_allclose(plain.buses_t.marginal_price, n.buses_t.marginal_price, atol=1e-6)
         read.generators_t.marginal_cost["market"] = 9.0
-        assert read.aidc.optimize(**QUIET).objective == pytest.approx(0.0)  # free again, and too dear
+        assert read.aidc.optimize(**QUIET).objective == pytest.approx(8 * 9)  # free again, and too dear
 
         read.aidc.remove("cap")
         assert "cap" not in read.generators.index
@@ -64,7 +65,7 @@ class TestThirdKind:
     def test_a_market_too_small_is_shared_at_the_cap(self) -> None:
         n = capped(p_nom=6.0)
         n.aidc.optimize(**QUIET)
-        assert n.aidc.power()["cap", "meter"].tolist() == pytest.approx([0.0] * 3 + [6.0] * 5)
+        assert n.aidc.power()["cap", "meter"].tolist() == pytest.approx([0.0] * 3 + [5.0] * 5)
         assert n.buses_t.marginal_price["grid"].tolist()[3:] == pytest.approx([5.5] * 5)
 
     def test_beside_the_others(self) -> None:

@@ -20,7 +20,7 @@ from tests.network.tiny import QUIET, grid, job, site
 def prepared(n: pypsa.Network, file: Path) -> Paths:
     n.optimize.create_model()
     built: list[Paths] = []
-    aidc.network.hook(on_built=built.append)(n, n.snapshots)
+    aidc.network.hook(on_built=built.extend)(n, n.snapshots)
     prepare(n, built[0], file)
     return built[0]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -223,7 +225,7 @@ def _copy(n: pypsa.Network, snapshots: pd.Index) -> pypsa.Network:
     copy = copy_network(n)
     with quiet_pypsa():
         if not copy.snapshots.equals(snapshots):
-            copy.set_snapshots(snapshots)
+            copy.set_snapshots(cast("Sequence[Any]", snapshots))
     return copy
 
 

@@ -154,7 +154,7 @@ def base_flows(n: pypsa.Network, island: Island) -> Floats:
         branch, snapshot = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         faults = Faults("base case of headroom")
         faults.add(
-            f"{island.label(int(branch))} at snapshot {n.snapshots[snapshot]}",
+            f"{island.label(int(branch))} at snapshot {n.snapshots[int(snapshot)]}",
             float(stored[branch, snapshot]),
             f"{explained[branch, snapshot]:.6g} MW, by the reactances of the network",
             "Impedances, taps or branches were changed after the solve: solve the network again.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import highspy
 import numpy as np
@@ -50,7 +50,7 @@ class Programme:
         probes = self._buses + _PROBE
         n.add("Generator", probes, bus=self._buses, sign=-1, p_nom=0.0, marginal_cost=1.0)
         with quiet_pypsa():
-            model = n.optimize.create_model(n.snapshots, include_objective_constant=False)
+            model = n.optimize.create_model(cast("Sequence[Any]", n.snapshots), include_objective_constant=False)
         self.solver = _solver(model)
         columns = model.variables.label_index.label_to_pos
         rows = model.constraints.label_index.label_to_pos
@@ -243,7 +243,7 @@ def _solver(model: Any) -> Any:
     lp.row_upper_ = np.where(matrices.sense == ">", np.inf, matrices.b)
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = rows.indptr, rows.indices, rows.data
-    solver = highspy.Highs()
+    solver = cast("Any", highspy).Highs()
     solver.setOptionValue("output_flag", False)
     solver.passModel(lp)
     return solver

@@ -17,6 +17,7 @@ from pypsa_aidc.network.loads.registry import decided_snapshots, loads
 from pypsa_aidc.network.model.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.network.pypsa_api import INTEGRAL
 from pypsa_aidc.network.results.balance import nodal_residual
+from pypsa_aidc.network.results.scenarios import in_scenarios
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +87,7 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
     Returns
     -------
     AuditReport
-        One row a check. It does not raise; ``report.raise_if_violated()`` does.
+        One row a check, in each scenario if there are any. It does not raise; ``report.raise_if_violated()`` does.
 
     Raises
     ------
@@ -94,6 +95,16 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
         There is no solution to audit.
     """
     found = list(_integrality(n))
+    if not n.has_scenarios:
+        return _report([*found, *_checks(n, exclusive)])
+    for scenario, one in in_scenarios(n).items():
+        found += [each._replace(where=f"{each.where}, scenario {scenario}") for each in _checks(one, exclusive)]
+    return _report(found)
+
+
+def _checks(n: pypsa.Network, exclusive: tuple[str, ...]) -> list[Check]:
+    """Everything but integrality, in a network without scenarios."""
+    found: list[Check] = []
     try:
         keep(n)
         snapshots = decided_snapshots(n)
@@ -102,14 +113,14 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
         raise
     except AIDCError as error:
         found.append(Check("schedule", str(error).splitlines()[0], np.inf, ""))
-        return _report(found)
+        return found
     residual = nodal_residual(n, snapshots)
     borne = _scale(n, TOLERANCE)
     found += [Check("nodal balance", f"bus {bus}", residual[bus].max(), "MW", borne) for bus in residual.columns]
     for storage in exclusive:
         charge, discharge = charging_and_discharging(n, storage, snapshots)
         found.append(Check("exclusive charge and discharge", storage, np.minimum(charge, discharge).max(), "MW"))
-    return _report(found)
+    return found
 
 
 def _report(checks: list[Check]) -> AuditReport:

@@ -13,7 +13,7 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, UnsupportedError
-from pypsa_aidc.network.pypsa_api import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import network_of_case
 
 Floats = NDArray[np.float64]
 
@@ -92,10 +92,7 @@ def from_matpower(path: str | Path, *, quadratic: Literal["exact", "piecewise"] 
     unlimited = _UNLIMITED * float(most.sum() + np.abs(bus[:, 2]).sum() + 1.0)
     branch[branch[:, _RATE_A] == 0, _RATE_A] = unlimited
     tables = {"version": "2", "baseMVA": case["baseMVA"], "bus": bus, "gen": generator, "branch": branch}
-    raw = pypsa.Network()
-    with quiet_pypsa("pypsa.network"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        raw.import_from_pypower_ppc(tables)
+    raw = network_of_case(tables)
     n = _cleaned(raw, source.stem, generator, costs if quadratic == "exact" else [])
     _limit_angles(n, raw)
     _add_dc_lines(n, case.get("dcline", np.zeros((0, 17))))
@@ -249,7 +246,7 @@ def _cleaned(raw: pypsa.Network, name: str, generator: Floats, costs: list[Float
             if end in values:
                 values[end] = values[end].astype(int).astype(str)
         labels = static.index.astype(str)
-        carried = {"carrier": "AC"} if component in ("Bus", "Line") else {}
+        carried: dict[str, Any] = {"carrier": "AC"} if component in ("Bus", "Line") else {}
         n.add(component, labels, **{key: column.to_numpy() for key, column in values.items()}, **carried)
     return n
 
@@ -284,7 +281,7 @@ def _add_dc_lines(n: pypsa.Network, rows: Floats) -> None:
         ends = [str(int(row[0])), str(int(row[1]))]
         least, most = float(row[_DC_PMIN]), float(row[_DC_PMAX])
         if most > 0:
-            limits = {"p_nom": most, "p_min_pu": max(least, 0.0) / most}
+            limits: dict[str, Any] = {"p_nom": most, "p_min_pu": max(least, 0.0) / most}
             n.add("Link", f"DC{number}", bus0=ends[0], bus1=ends[1], efficiency=1 - loss, carrier="DC", **limits)
         if least < 0:
             limits = {"p_nom": -least, "p_min_pu": max(-most, 0.0) / -least}
@@ -296,7 +293,7 @@ def _cut_into_blocks(n: pypsa.Network, generator: Floats, costs: list[Floats]) -
     """Put several generators of linear cost in place of each, whose outputs add up to its own."""
     names = list(n.generators.index)
     for name, least, most, cost in zip(names, generator[:, _PMIN], generator[:, _PMAX], costs, strict=True):
-        blocks = list(_blocks(float(least), float(most), cost, name))
+        blocks: list[dict[str, Any]] = [*_blocks(float(least), float(most), cost, name)]
         row = n.generators.loc[name]
         for number, block in enumerate(blocks, 1):
             if number == 1:

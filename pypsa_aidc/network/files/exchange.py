@@ -6,7 +6,7 @@ import logging
 import os
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from secrets import token_hex
 
 import pypsa
 import xarray as xr
@@ -86,8 +86,9 @@ def write(n: pypsa.Network, target: Path) -> None:
     """
     faults = Faults(f"writing {target}")
     try:
-        with NamedTemporaryFile(dir=target.parent, prefix=f".{target.stem}-", suffix=".nc", delete=False) as file:
-            part = Path(file.name)
+        # Made with the rights that any new file has, where temporary files are private.
+        part = target.with_name(f".{target.stem}-{token_hex(8)}.nc")
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         faults.add("folder", str(target.parent), f"a folder that can be written to ({error.strerror})")
         raise InputError(faults.subject, tuple(faults)) from error
@@ -95,10 +96,8 @@ def write(n: pypsa.Network, target: Path) -> None:
         n.export_to_netcdf(part)
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        # A temporary file is private; what takes its place has the rights that any new file has.
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
         part.replace(target)
     except Exception as error:
         faults.add("network", type(error).__name__, f"columns of plain numbers, booleans and text ({error})")

@@ -52,6 +52,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, NotSolvedError
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import stored
 from pypsa_aidc.network.spec.schema import kind_of
@@ -117,11 +118,24 @@ class Reason:
 
 
 class Account(NamedTuple):
-    """Where a part of a load is paid for: its bus, 1 or -1 for what is not drawn, and the level of its power."""
+    """Where a part of a load is paid for.
+
+    Parameters
+    ----------
+    bus
+        Bus of its meter.
+    sign
+        1, or -1 for what is not drawn.
+    level
+        The level that its power is at.
+    metered
+        Power at the meter for each MW of it: the PUE of what is at IT level, by snapshot.
+    """
 
     bus: str
     sign: float = 1.0
     level: Literal["meter", "IT"] = "meter"
+    metered: float | pd.Series = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +301,14 @@ class Load(ABC):
         """
 
     @classmethod
-    def build(cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, formulation: Formulation) -> Built:
+    def build(
+        cls,
+        n: pypsa.Network,
+        loads: Mapping[str, Self],
+        snapshots: pd.Index,
+        formulation: Formulation,
+        ahead: Ahead | None = None,
+    ) -> Built:
         """Put variables and constraints of all loads of the kind into ``n.model``.
 
         Parameters
@@ -300,6 +321,8 @@ class Load(ABC):
             Those of the model.
         formulation
             Of the graphs of training jobs.
+        ahead
+            Place of the model in a rolling horizon, if there is one.
         """
         return Built()
 

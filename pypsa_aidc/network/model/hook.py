@@ -13,9 +13,10 @@ from pypsa_aidc.errors import SeriesWarning
 from pypsa_aidc.network.loads.decisions import remember
 from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.loads.registry import by_kind, check_loads
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import doubts
 from pypsa_aidc.network.model.storage import add_exclusive_storage
-from pypsa_aidc.network.pypsa_api import suppress_index_warnings
+from pypsa_aidc.network.pypsa_api import index_warnings_ignored
 from pypsa_aidc.training import Formulation
 
 ExtraFunctionality = Callable[[pypsa.Network, pd.Index], Any]
@@ -67,6 +68,7 @@ def hook(
     exclusive: Sequence[str] = (),
     whole_horizon: bool = True,
     on_built: Callable[[Sequence[Built]], None] | None = None,
+    ahead: Ahead | None = None,
 ) -> ExtraFunctionality:
     """Make an `extra_functionality` with options.
 
@@ -81,20 +83,26 @@ def hook(
         Refuse to build over a part of ``n.snapshots``: in a rolling horizon each window would start every job anew.
     on_built
         Called with what each kind of load has put into the model, once it is complete.
+    ahead
+        Place of the model in a rolling horizon, if there is one.
     """
 
-    @suppress_index_warnings()
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
+        with index_warnings_ignored(n.snapshots):
+            _attach(n, snapshots)
+
+    def _attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
         found = by_kind(n)
         doubt = doubts(n, snapshots) if found else ""
         if doubt:
-            warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=2)
+            warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=3)
         part = whole_horizon and len(snapshots) < len(n.snapshots)
         for kind, own in found:
             kind.refuse_unsupported(n, own, part=part)
-        check_loads(n, snapshots)
-        built = [kind.build(n, own, snapshots, formulation) for kind, own in found]
+        if ahead is None:  # otherwise the whole horizon has been checked
+            check_loads(n, snapshots)
+        built = [kind.build(n, own, snapshots, formulation, ahead) for kind, own in found]
         remember(n, built)
         if on_built is not None:
             on_built(built)

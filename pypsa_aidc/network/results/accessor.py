@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -18,6 +19,13 @@ from pypsa_aidc.network.loads.site import schedule
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.results import costs
 from pypsa_aidc.network.results.balance import system_balance
+from pypsa_aidc.network.results.scenarios import (
+    EXPECTED,
+    in_scenarios,
+    probabilities,
+    side_by_side,
+    with_expectation,
+)
 from pypsa_aidc.network.solve.result import stored_result
 
 if TYPE_CHECKING:
@@ -32,8 +40,10 @@ _DUST = 1e-9
 class Results:
     """What the AIDCs of a network did, read from the network each time, so that nothing goes stale.
 
-    Every frame has units in ``frame.attrs["units"]``. All methods raise `NotSolvedError` where nothing has been
-    solved, and `StaleError` where the network has been solved again without its AIDC jobs.
+    Every frame has units in ``frame.attrs["units"]``. In a network with scenarios, what differs between them is
+    labelled by scenario, with the ``"expected"`` value beside it; schedules are the same in all. All methods raise
+    `NotSolvedError` where nothing has been solved, and `StaleError` where the network has been solved again without
+    its AIDC jobs.
 
     Parameters
     ----------
@@ -144,8 +154,11 @@ class Results:
 
         Parts of a site: ``"base"`` and each job at IT level, ``"idle"`` where GPUs without a job draw apart, ``"IT"``
         their sum, and ``"meter"``, what the grid delivers (Eq. 29 of [1]). Parts of a fleet, all at the meter:
-        ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``, the first less the second plus the third.
+        ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``, the first less the second plus the third. With
+        scenarios, columns (scenario, site, part).
         """
+        if self._n.has_scenarios:
+            return self._labelled(Results.power, axis=1)
         chosen = solved(self._n)
         parts = {
             (name, part): series
@@ -160,23 +173,41 @@ class Results:
         return frame
 
     def balance(self) -> pd.DataFrame:
-        """What feeds the network and what it feeds in each snapshot, MW by source; see `balance.system_balance`."""
+        """What feeds the network and what it feeds in each snapshot, MW by source; see `balance.system_balance`.
+
+        With scenarios, columns (scenario, source).
+        """
+        if self._n.has_scenarios:
+            return self._labelled(Results.balance, axis=1)
         power = self.power()
         own = [part for load in loads(self._n).values() for parts in load.parts.values() for part in parts]
         return system_balance(self._n, power.index, own, self._meter(power))
 
     def costs(self) -> pd.DataFrame:
-        """Operating costs of the network by carrier, curtailment and storage stated as costs; see `costs.operating`.
+        """Costs of the network by component and carrier, curtailment stated as a cost; see `costs.operating`.
+
+        With scenarios, expected values, and beside them the cost in each.
 
         Raises
         ------
         NotSolvedError
             The network has no dispatch.
         """
+        if self._n.has_scenarios:
+            frames = {name: each.costs() for name, each in self._by_scenario().items()}
+            return with_expectation(frames, probabilities(self._n), "cost")
         return costs.operating(self._n)
 
     def bill(self) -> pd.DataFrame:
-        """What each site and fleet pays at the marginal prices of its bus, by part; see `costs.bill`."""
+        """What each site and fleet pays at the marginal prices of the bus of its meter, by part; see `costs.bill`.
+
+        With scenarios, expected values, and beside them the payment in each.
+        """
+        if self._n.has_scenarios:
+            frames = {name: each.bill() for name, each in self._by_scenario().items()}
+            frame = with_expectation(frames, probabilities(self._n), "payment")
+            frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
+            return frame
         return costs.bill(self._n, self.power())
 
     def summary(self) -> pd.DataFrame:
@@ -187,8 +218,10 @@ class Results:
         pandas.DataFrame
             `energy`, `training_energy` (IT), `peak`, `least`, `peak_gpus`, `gpu_hours`, `waiting_hours` (of all
             jobs, before they are done), `boundary_idle` (GPU-hours), `modes_used`; NaN for fleets from
-            `training_energy` on, but for `peak` and `least`.
+            `training_energy` on, but for `peak` and `least`. With scenarios, index (scenario, site).
         """
+        if self._n.has_scenarios:
+            return self._labelled(Results.summary, axis=0)
         power = self.power()
         hours = self._n.snapshot_weightings["stores"].loc[power.index]
         table: dict[str, dict[str, float]] = {}
@@ -209,7 +242,19 @@ class Results:
         """Draw power, GPUs and progress of all sites over time (Figs. 10 and 11 of [1])."""
         from pypsa_aidc.plots import sites as plot
 
-        return plot.sites(self.power(), self.gpus(), self.progress())
+        return plot.sites(self.expected_power(), self.gpus(), self.progress())
+
+    def expected_power(self) -> pd.DataFrame:
+        """Power as `power` gives it without scenarios; with them, its expectation."""
+        power = self.power()
+        return pd.DataFrame(power[EXPECTED]) if self._n.has_scenarios else power
+
+    def _by_scenario(self) -> dict[str, Results]:
+        return {name: Results(one) for name, one in in_scenarios(self._n).items()}
+
+    def _labelled(self, frame: Callable[[Results], pd.DataFrame], axis: int) -> pd.DataFrame:
+        frames = {name: frame(each) for name, each in self._by_scenario().items()}
+        return side_by_side(frames, probabilities(self._n), axis)
 
     def _solved(self, kind: type[L]) -> dict[str, L]:
         """Loads of a kind by name; refused where their decisions are not those of the results."""

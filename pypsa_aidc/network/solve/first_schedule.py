@@ -6,9 +6,7 @@ import logging
 import math
 import time
 from pathlib import Path
-from typing import Any
 
-import highspy
 import linopy
 import numpy as np
 import pypsa
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.network.loads.site.paths import PATH, PATH_CONSTRAINTS, Paths
 from pypsa_aidc.network.model.storage import CHARGES
-from pypsa_aidc.network.pypsa_api import discrete
+from pypsa_aidc.network.pypsa_api import discrete, is_optimal, relaxation_of, write_solution
 from pypsa_aidc.training import cheapest_path, cheapest_through
 
 Floats = NDArray[np.float64]
@@ -84,7 +82,7 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.in
         logger.info("AIDC: no first schedule found at the prices of the relaxation")
         return took
     objective = float(relaxation.cost @ solution)
-    _write(m, solution, file)
+    write_solution(m, solution, file)
     # A little above, so that solutions as good as the first one are not cut off by rounding.
     useless = lower_bounds > objective + 1e-7 * max(1.0, abs(objective))
     x = m.variables[PATH]
@@ -98,7 +96,7 @@ class _Relaxation:
 
     def __init__(self, m: linopy.Model, paths: Paths, deadline: float) -> None:
         self.paths, self.deadline = paths, deadline
-        self.highs, matrix, labels = _linear(m)
+        self.highs, matrix, labels = relaxation_of(m)
         columns = np.asarray(m.matrices.vlabels)
         switches = [m.variables[name].labels.values for name in m.binaries if name.startswith(CHARGES)]
         self.switches = np.searchsorted(columns, np.concatenate(switches or [np.empty(0)])).astype(np.int32)
@@ -120,7 +118,7 @@ class _Relaxation:
         # HiGHS counts the time of all its runs.
         self.highs.setOptionValue("time_limit", self.highs.getRunTime() + left)
         self.highs.run()
-        return bool(self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+        return is_optimal(self.highs)
 
     @property
     def objective(self) -> float:
@@ -223,43 +221,3 @@ class _Relaxation:
 
     def _bound(self, position: int, lower: Floats, upper: Floats) -> None:
         self.highs.changeColsBounds(len(lower), self.edges[position], lower, upper)
-
-
-def _linear(m: linopy.Model) -> tuple[highspy.Highs, Any, Ints]:
-    """Build the model without integrality for HiGHS; return it with the matrix and the labels of its rows.
-
-    PyPSA states the bounds of dispatch as rows of one entry. Here they become bounds of columns: what is left is a
-    sixth of the rows, and a solve from a kept basis, which skips presolve, takes a fraction of the time.
-    """
-    matrices = m.matrices
-    matrix, low, high = matrices.A.tocsr(), np.array(matrices.lb, dtype=float), np.array(matrices.ub, dtype=float)
-    row_low = np.where(matrices.sense != "<", matrices.b, -np.inf)
-    row_high = np.where(matrices.sense != ">", matrices.b, np.inf)
-    single = np.diff(matrix.indptr) == 1
-    column, entry = matrix.indices[matrix.indptr[:-1][single]], matrix.data[matrix.indptr[:-1][single]]
-    first, second = row_low[single] / entry, row_high[single] / entry
-    np.maximum.at(low, column, np.minimum(first, second))
-    np.minimum.at(high, column, np.maximum(first, second))
-    matrix, row_low, row_high = matrix[~single], row_low[~single], row_high[~single]
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.addVars(len(low), low, high)
-    highs.changeColsCost(len(low), np.arange(len(low), dtype=np.int32), np.asarray(matrices.c, dtype=float))
-    highs.addRows(len(row_low), row_low, row_high, matrix.nnz, matrix.indptr, matrix.indices, matrix.data)
-    return highs, matrix, np.asarray(matrices.clabels)[~single]
-
-
-def _write(m: linopy.Model, columns: Floats, file: Path) -> None:
-    """Write a HiGHS solution file: all columns and rows, by linopy's names for them.
-
-    Rows are computed here: those that HiGHS keeps from a scaled solve are off by more than it later tolerates.
-    """
-    rows = m.matrices.A @ columns
-    lines = ["Model status", "Unknown", "", "# Primal solution values", "Feasible", "Objective 0"]
-    for title, letter, labels, values in (
-        ("Columns", "x", m.matrices.vlabels, columns),
-        ("Rows", "c", m.matrices.clabels, rows),
-    ):
-        lines.append(f"# {title} {len(labels)}")
-        lines += [f"{letter}{label} {value:.17g}" for label, value in zip(labels, values, strict=True)]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")

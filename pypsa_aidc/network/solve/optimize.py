@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,9 +24,10 @@ from pypsa_aidc.network.checks.quadratic import QUADRATIC, refuse_quadratic
 from pypsa_aidc.network.loads.decisions import record
 from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
 from pypsa_aidc.network.loads.registry import check_loads, loads, refresh
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
 from pypsa_aidc.network.model.storage import charging_and_discharging, check_exclusive
-from pypsa_aidc.network.pypsa_api import discrete
+from pypsa_aidc.network.pypsa_api import bound_of, discrete, objective_of, solve_network
 from pypsa_aidc.network.solve.gap import Gap
 from pypsa_aidc.network.solve.outages import secure_outages
 from pypsa_aidc.network.solve.prices import price
@@ -121,7 +122,7 @@ def optimize(
         solve = _Solve(formulation, tuple(switched), warm_start and bool(found), prices, extra_functionality, options)
         status, condition = solve.run(n, snapshots, outages)
         _refuse_no_solution(n, snapshots, status, condition, formulation)
-        objective, bound, has_integers = float(n.model.objective.value), _bound(n), bool(discrete(n.model))
+        objective, bound, has_integers = objective_of(n.model), bound_of(n.model), bool(discrete(n.model))
         both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
         if not both:
             break
@@ -154,6 +155,48 @@ def optimize(
     return result
 
 
+def solve_window(
+    n: pypsa.Network,
+    snapshots: pd.Index,
+    ahead: Ahead,
+    *,
+    formulation: Formulation,
+    prices: bool,
+    extra_functionality: ExtraFunctionality | None,
+    options: Mapping[str, Any],
+) -> tuple[str, float, float, Sequence[Built]]:
+    """Solve one window of a rolling horizon, and write dispatch, schedules and prices of its snapshots.
+
+    Returns
+    -------
+    condition, objective, bound, built
+        As the solver ended, USD, and what each kind of load has put into the model.
+
+    Raises
+    ------
+    InfeasibleError, NotSolvedError
+        There is no dispatch, or none was found.
+    """
+    solver = SolverOptions.of(options)
+    solve = _Solve(formulation, (), False, prices, extra_functionality, solver, ahead)
+    status, condition = solve.run(n, snapshots, None)
+    value = n.model.objective.value
+    if status != "ok" or value is None or not np.isfinite(value):
+        span = f"window from {snapshots[0]} to {snapshots[-1]}"
+        if condition in ("infeasible", "infeasible_or_unbounded"):
+            raise InfeasibleError(
+                f"{span}: no dispatch serves the loads of the network and what its jobs have decided and still have "
+                "to do. If a forecast was wrong, more supply, a later deadline or a larger connection would do."
+            )
+        raise NotSolvedError(f"{span}: the solver stopped with {condition!r} and without a feasible dispatch.")
+    record(n)
+    has_integers = bool(discrete(n.model))
+    bound = bound_of(n.model) if has_integers else float(value)
+    if has_integers and (not prices or _priced(n, solver) == "none"):
+        n.buses_t.marginal_price.loc[snapshots] = np.nan
+    return condition, float(value), bound, solve.loads
+
+
 @dataclass
 class _Solve:
     """One build and solve, with its times."""
@@ -164,6 +207,7 @@ class _Solve:
     prices: bool
     extra_functionality: ExtraFunctionality | None
     options: SolverOptions
+    ahead: Ahead | None = None
     loads: Sequence[Built] = ()
     started: float = 0.0
     built: float = 0.0
@@ -172,7 +216,13 @@ class _Solve:
 
     def run(self, n: pypsa.Network, snapshots: pd.Index | None, outages: pd.MultiIndex | None) -> tuple[str, str]:
         """Build and solve; PyPSA's status and condition."""
-        attach = hook(formulation=self.formulation, exclusive=self.exclusive, whole_horizon=False, on_built=self._note)
+        attach = hook(
+            formulation=self.formulation,
+            exclusive=self.exclusive,
+            whole_horizon=False,
+            on_built=self._note,
+            ahead=self.ahead,
+        )
         self.started = time.perf_counter()
         options = self.options
         arguments = {**options.arguments, "solver_name": options.name, "solver_options": options.options}
@@ -185,14 +235,9 @@ class _Solve:
                     arguments.setdefault("warmstart_fn", start)
             own_start = start if arguments.get("warmstart_fn") == start else None
             extra = compose(attach, self.extra_functionality, partial(self._finish, start=own_start))
-            if outages is None:
-                ended = n.optimize(snapshots, extra_functionality=extra, **arguments)
-            else:
-                ended = n.optimize.optimize_security_constrained(
-                    snapshots, branch_outages=outages, extra_functionality=extra, **arguments
-                )
+            ended = solve_network(n, snapshots, extra, outages, **arguments)
         self.ended = time.perf_counter()
-        return str(ended[0]), str(ended[1])
+        return ended
 
     def _note(self, built: Sequence[Built]) -> None:
         self.loads = built
@@ -218,11 +263,6 @@ class _Solve:
 def _does_both(n: pypsa.Network, storage: str) -> bool:
     charge, discharge = charging_and_discharging(n, storage, n.model.parameters["snapshots"].to_index())
     return bool((np.minimum(charge, discharge) > TOLERANCE).any())
-
-
-def _bound(n: pypsa.Network) -> float:
-    report = n.model.solver.report if n.model.solver is not None else None
-    return float("nan") if report is None or report.dual_bound is None else float(report.dual_bound)
 
 
 @waiting("solving again for prices")
@@ -256,13 +296,11 @@ def _explained(n: pypsa.Network, snapshots: pd.Index | None, formulation: Formul
 def _refuse_no_solution(
     n: pypsa.Network, snapshots: pd.Index | None, status: str, condition: str, formulation: Formulation
 ) -> None:
-    value = n.model.objective.value
-    solved = status == "ok" and value is not None and np.isfinite(value)
-    if solved:
+    if status == "ok" and np.isfinite(objective_of(n.model)):
         return
     infeasible = condition in ("infeasible", "infeasible_or_unbounded")
     text = _explained(n, snapshots, formulation) if infeasible else ""
-    bound = _bound(n)
+    bound = bound_of(n.model)
     clear_results(n)
     if infeasible and text:
         raise InfeasibleError(text)

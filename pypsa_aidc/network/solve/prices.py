@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import linopy
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError, UnsupportedError
-from pypsa_aidc.network.pypsa_api import discrete, foreign, relaxed, solved_quietly
+from pypsa_aidc.network.pypsa_api import (
+    assign,
+    discrete,
+    foreign,
+    model_of,
+    objective_of,
+    relaxed,
+    solution_kept,
+    solved_quietly,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +54,7 @@ def price(n: pypsa.Network, /, **solver_options: Any) -> str:
         Semi-continuous variables, special ordered sets or indicators, which nothing here can fix; scenarios with global
         constraints, for which PyPSA assigns no duals.
     """
-    model = n._model
+    model = model_of(n)
     if model is None or model.objective.value is None:
         raise NotSolvedError("aidc.prices needs a network that has just been solved: its model holds the paths to fix")
     kind = "QP" if model.is_quadratic else "LP"
@@ -65,32 +71,15 @@ def price(n: pypsa.Network, /, **solver_options: Any) -> str:
         raise UnsupportedError("no prices: PyPSA assigns no duals in a network with scenarios and global constraints")
     reached, solver_name = float(model.objective.value), str(model.solver_name or "highs")
     try:
-        with _solution_kept(model), relaxed(model, fixed=True):
+        with solution_kept(model), relaxed(model, fixed=True):
             if not solved_quietly(model, solver_name, **solver_options):
                 raise NotSolvedError(
                     f"the LP with fixed paths stopped with {model.termination_condition!r}; there are no prices"
                 )
-            difference = abs(float(model.objective.value) - reached)
+            difference = abs(objective_of(model) - reached)
     except ValueError as error:
         raise NotSolvedError(f"the solution is not integral, so no paths can be fixed: {error}") from error
     if difference > _AGREEMENT * max(1.0, abs(reached)):
         logger.warning("the LP with fixed paths is %g USD from the MILP: its gap lies in the dispatch", difference)
-    # All three, since PyPSA divides prices and adds losses in the last to what the first two have set.
-    n.optimize.assign_solution()
-    n.optimize.assign_duals()
-    n.optimize.post_processing()
+    assign(n)
     return f"fixed-path {kind}"
-
-
-@contextmanager
-def _solution_kept(m: linopy.Model) -> Iterator[None]:
-    """Put the values of all variables, the objective and the status back, whatever is solved in between."""
-    kept = {name: m.variables[name].solution.copy() for name in m.variables}
-    objective, status, condition = m.objective.value, m.status, m.termination_condition
-    try:
-        yield
-    finally:
-        for name, solution in kept.items():
-            m.variables[name].solution = solution
-        m.objective.set_value(float(objective if objective is not None else "nan"))
-        m.status, m.termination_condition = status, condition

@@ -6,15 +6,12 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from inspect import signature
 from typing import Any
 
-import highspy
-import linopy
 import pypsa
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.network.pypsa_api import arguments_of_optimize, is_highs_option, solvers
 
 MIXED_INTEGER_QUADRATIC = frozenset({"gurobi", "cplex", "xpress", "mosek", "copt", "scip"})
 """Solvers that can do quadratic costs and whole numbers at once."""
@@ -74,11 +71,11 @@ class SolverOptions:
         options = dict(defaults.solver_options if own is None else own)
         arguments = {key: value for key, value in given.items() if key not in ("solver_name", "solver_options")}
         faults = Faults("n.aidc.optimize")
-        faults.require(name in linopy.available_solvers, "solver_name", name, f"one of {linopy.available_solvers}")
+        faults.require(name in solvers(), "solver_name", name, f"one of {solvers()}")
         if name == "highs":
-            options |= {key: arguments.pop(key) for key in arguments.keys() - _arguments()}
-            for option in sorted(options.keys() - _arguments()):
-                there = hasattr(highspy.HighsOptions(), option)
+            options |= {key: arguments.pop(key) for key in arguments.keys() - arguments_of_optimize()}
+            for option in sorted(options.keys() - arguments_of_optimize()):
+                there = is_highs_option(option)
                 faults.require(there, option, options[option], "an argument of n.optimize or an option of HiGHS")
             limit = options.get("time_limit")
             if limit is not None and limit != math.inf:
@@ -127,11 +124,4 @@ class SolverOptions:
 
 
 def _apart(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in arguments.items() if key not in _arguments()}
-
-
-@cache
-def _arguments() -> frozenset[str]:
-    """Names of what ``n.optimize`` and linopy take themselves; the rest goes to the solver."""
-    calls = (pypsa.Network().optimize.__call__, linopy.Model.solve)
-    return frozenset(name for call in calls for name in signature(call).parameters)
+    return {key: value for key, value in arguments.items() if key not in arguments_of_optimize()}

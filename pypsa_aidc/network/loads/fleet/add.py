@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -370,7 +370,7 @@ def _write(
     n: pypsa.Network,
     fleet: Fleet,
     bus: str,
-    capacity: Mapping[str, float | bool],
+    capacity: Mapping[str, Any],
     load: float | pd.Series,
     shed: float | pd.Series | None,
     share: float | pd.Series | None,

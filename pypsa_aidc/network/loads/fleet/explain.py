@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pypsa
 from pypsa_aidc.errors import AIDCError
 from pypsa_aidc.network.loads.fleet.terms import FleetTerms
 from pypsa_aidc.network.loads.protocol import Reason
-from pypsa_aidc.network.pypsa_api import copy_network
+from pypsa_aidc.network.pypsa_api import copy_network, objective_of, solve_network
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet
@@ -86,11 +86,16 @@ def _largest(n: pypsa.Network, fleet: Fleet, terms: FleetTerms, snapshots: pd.In
         m = network.model
         m.add_objective(-1.0 * m["Generator-p_nom"].sel(name=fleet.name), overwrite=True)
 
-    quiet = {"solver_name": "highs", "output_flag": False, "time_limit": _SEARCH_SECONDS, "io_api": "direct"}
+    quiet: dict[str, Any] = {
+        "solver_name": "highs",
+        "output_flag": False,
+        "time_limit": _SEARCH_SECONDS,
+        "io_api": "direct",
+    }
     try:
         extra = compose(hook(whole_horizon=False), enlarge)
-        status, _ = copy.optimize(snapshots, extra_functionality=extra, **quiet)
+        status, _ = solve_network(copy, snapshots, extra, **quiet)
     except AIDCError:
         return None
-    value = copy.model.objective.value
-    return -float(value) if status == "ok" and value is not None and np.isfinite(value) else None
+    value = objective_of(copy.model)
+    return -value if status == "ok" and np.isfinite(value) else None

@@ -18,10 +18,11 @@ from pypsa_aidc.network.loads.fleet.model import FleetModel, add_fleet_constrain
 from pypsa_aidc.network.loads.fleet.operation import CALL, DEPTH
 from pypsa_aidc.network.loads.fleet.terms import FIRM, FleetTerms
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Load, Reason, free
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import names, rows
 from pypsa_aidc.network.spec.column import specified, store
-from pypsa_aidc.network.spec.coverage import Coverage
+from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Formulation
 
@@ -90,7 +91,7 @@ class Fleet(Load):
         """Read a fleet from its JSON, or raise `SpecError` naming `where` it stands and every fault."""
         data = parse(text, cls.word, where)
         terms = {key: _tuple(value) for key, value in data["terms"].items()}
-        series = {key: (str(first), str(last), int(count)) for key, (first, last, count) in data["series"].items()}
+        series = read_coverage(data["series"])
         try:
             return cls(data["name"], FleetTerms(**terms), series, data["source"], data["synthetic"])
         except InputError as error:
@@ -164,7 +165,12 @@ class Fleet(Load):
 
     @classmethod
     def build(
-        cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, formulation: Formulation
+        cls,
+        n: pypsa.Network,
+        loads: Mapping[str, Self],
+        snapshots: pd.Index,
+        formulation: Formulation,
+        ahead: Ahead | None = None,
     ) -> FleetModel:
         return add_fleet_constraints(n, loads, snapshots)
 

@@ -17,7 +17,7 @@ from pypsa_aidc.errors import InfeasibleError
 from pypsa_aidc.network.loads.protocol import Reason
 from pypsa_aidc.network.loads.site.paths import Paths, PlacedGraph, add_path_variables, training_gpus, training_power
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
-from pypsa_aidc.network.pypsa_api import columns, rows, solved_quietly
+from pypsa_aidc.network.pypsa_api import bound_of, columns, objective_of, rows, solved_quietly
 from pypsa_aidc.training import Formulation, Slots, TrainingLoad, checkpoint_graph, earliest_finish
 from pypsa_aidc.units import W_PER_MW
 
@@ -144,7 +144,7 @@ def _latest_deadline(site: Site, window: Window, formulation: Formulation) -> fl
         longer = replace(window, slots=slots, weight=np.ones(len(slots)))
         loads = {g: _without_deadline(load) for g, load in site.loads.items()}
         try:
-            paths = _paths(replace(site, loads=loads), longer, formulation)
+            paths = _paths(replace(site, jobs=loads), longer, formulation)
         except InfeasibleError:
             return False
         return _least_gpus(paths, good_enough=site.spec.gpus).fits(site.spec.gpus)
@@ -205,9 +205,6 @@ def _minimum(m: linopy.Model, variable: linopy.Variable, good_enough: float) -> 
     """Smallest value within the time for a search, and what is proven of it."""
     m.add_objective(1.0 * variable)
     solved_quietly(m, time_limit=_SEARCH_SECONDS, objective_target=good_enough)
-    value, report = m.objective.value, m.solver.report
-    bound = report.dual_bound if report is not None else None
-    return _Need(
-        float(bound) if bound is not None and math.isfinite(bound) else 0.0,
-        float(value) if m.status == "ok" and value is not None else math.inf,
-    )
+    value, bound = objective_of(m), bound_of(m)
+    found = value if m.status == "ok" and math.isfinite(value) else math.inf
+    return _Need(bound if math.isfinite(bound) else 0.0, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -16,11 +16,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from pypsa_aidc.network.loads.protocol import Built
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, windows
 from pypsa_aidc.network.model.linear import weighted_sum
-from pypsa_aidc.training import CheckpointGraph, Formulation, checkpoint_graph
+from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.edges import WAIT
+from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
 
 if TYPE_CHECKING:
@@ -41,12 +43,13 @@ GPUS = "AIDC-gpus"
 """Name of the constraint on the GPU pool of each site (Eq. 30a of [1])."""
 
 Floats = NDArray[np.float64]
+Expression = linopy.LinearExpression | xr.DataArray
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedGraph:
-    """The graph of one job in one window of the horizon."""
+    """The graph of one job in one window; of its slots, the first ``len(window.positions)`` are in the model."""
 
     site: str
     generator: str
@@ -64,10 +67,13 @@ class Paths(Built):
         Graphs, by site, job and window.
     sites
         The sites they belong to.
+    ahead
+        The place in a rolling horizon, if there is one.
     """
 
     placed: tuple[PlacedGraph, ...]
     sites: Mapping[str, Site]
+    ahead: Ahead | None = None
 
     integers: ClassVar[tuple[str, ...]] = (PATH,)
 
@@ -83,7 +89,25 @@ class Paths(Built):
 
     def split(self, flow: Floats) -> list[Floats]:
         """Cut the solution of `PATH` into the parts of each graph."""
-        return list(np.split(flow, np.cumsum([len(each.graph) for each in self.placed])[:-1]))
+        return np.split(flow, np.cumsum([len(each.graph) for each in self.placed])[:-1]) if self.placed else []
+
+    @property
+    def generators(self) -> dict[str, tuple[str, TrainingLoad]]:
+        """Site and load of each job generator."""
+        return {generator: (site.name, load) for site in self.sites.values() for generator, load in site.loads.items()}
+
+    def decided(self, generator: str) -> tuple[Step, ...]:
+        """Steps of a job that windows before this one have decided."""
+        ahead = self.ahead
+        return () if ahead is None else tuple(s for s in ahead.steps[generator] if s.start < ahead.decided)
+
+    def decided_slots(self, generator: str, count: int, first: int = 0) -> Iterator[tuple[Step, int, int]]:
+        """Yield the decided steps that reach into `count` slots, `first` slots after the border, and where in them."""
+        for step in self.decided(generator):
+            assert self.ahead is not None
+            start, stop = (min(max(edge - self.ahead.border - first, 0), count) for edge in (step.start, step.stop))
+            if start < stop:
+                yield step, start, stop
 
     def record(self, n: pypsa.Network) -> None:
         """Decode the schedules of all jobs and keep them in the network."""
@@ -103,8 +127,9 @@ def build_paths(
     sites: Mapping[str, Site],
     snapshots: pd.Index | None = None,
     formulation: Formulation = "time",
+    ahead: Ahead | None = None,
 ) -> Paths:
-    """Build the graphs of all jobs for the given snapshots.
+    """Build the graphs of all jobs for the given snapshots; in a rolling horizon, of what is left of them.
 
     Raises
     ------
@@ -114,6 +139,8 @@ def build_paths(
         A job cannot finish even alone.
     """
     horizon = windows(n, snapshots)
+    if ahead is not None:
+        return Paths(tuple(_placed_ahead(sites, len(horizon[0].slots), formulation, ahead)), sites, ahead)
     return Paths(
         tuple(
             PlacedGraph(site.name, generator, window, checkpoint_graph(load, window.slots, formulation))
@@ -125,27 +152,53 @@ def build_paths(
     )
 
 
+def _placed_ahead(
+    sites: Mapping[str, Site], count: int, formulation: Formulation, ahead: Ahead
+) -> Iterator[PlacedGraph]:
+    """Graphs from the state of each job to its end, of which a window models the first slots."""
+    offset = ahead.decided - ahead.border
+    if ahead.decided >= len(ahead.slots):
+        return
+    rest = Slots(ahead.slots.hours[ahead.decided :])
+    for site in sites.values():
+        for generator, load in site.loads.items():
+            state = JobState.at(load, ahead.slots, ahead.steps[generator], ahead.decided)
+            graph = state.remaining(load, ahead.slots, formulation)
+            if graph is not None:
+                window = Window(None, np.arange(offset, count), rest, ahead.weight[ahead.decided :])
+                yield PlacedGraph(site.name, generator, window, graph)
+
+
 def add_paths(
-    n: pypsa.Network, sites: Mapping[str, Site], snapshots: pd.Index, formulation: Formulation = "time"
+    n: pypsa.Network,
+    sites: Mapping[str, Site],
+    snapshots: pd.Index,
+    formulation: Formulation = "time",
+    ahead: Ahead | None = None,
 ) -> Paths:
     """Put all jobs of some sites into ``n.model``: paths, power, GPU pools, idle power, costs of mode changes."""
     m = n.model
-    paths = build_paths(n, sites, snapshots, formulation)
+    paths = build_paths(n, sites, snapshots, formulation, ahead)
     p = m["Generator-p"]
     labels = p.indexes["snapshot"]
-    x = add_path_variables(m, paths)
-    power = training_power(x, paths, labels)
-    m.add_constraints(p.sel(name=power.indexes["name"]) - power == 0, name=IT_POWER)
-    gpus = training_gpus(x, paths, labels)
-    add_gpu_limit(m, gpus)
+    power: Expression = _decided_draw(paths, labels)
+    gpus: Expression = _decided_gpus(paths, labels)
+    costs = np.zeros(0)
+    if paths.placed:
+        x, costs = add_path_variables(m, paths), event_costs(paths)
+        power, gpus = training_power(x, paths, labels) + power, training_gpus(x, paths, labels) + gpus
+        add_gpu_limit(m, gpus)
+        if ahead is not None:
+            costs = costs + _later_costs(paths, ahead)
+            _limit_later(m, x, paths, ahead)
+        if costs.any():
+            m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
+    m.add_constraints(p.sel(name=list(paths.generators)) - power == 0, name=IT_POWER)
     idle = idle_power(gpus, paths)
     if idle is not None:
         names, expression = idle
         renamed = expression.rename(aidc_site="name").assign_coords(name=names)
         m.add_constraints(p.sel(name=names) - renamed == 0, name="AIDC-idle_power")
-    costs = event_costs(paths)
-    if costs.any():
-        m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
     logger.info(
         "AIDC: %d jobs, %d edges of %d before pruning", len(paths.placed), paths.edges, paths.edges_before_pruning
     )
@@ -197,7 +250,7 @@ def _add_coverage(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
 
 def training_power(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> linopy.LinearExpression:
     """IT power of each job generator in MW, over (snapshot, name); Eqs. 27 and 28a of [1]."""
-    generators = pd.Index(list(dict.fromkeys(each.generator for each in paths.placed)), name="name")
+    generators = pd.Index(list(paths.generators), name="name")
     return _per_snapshot(x, paths, snapshots, generators, by_site=False)
 
 
@@ -217,9 +270,10 @@ def _per_snapshot(
     for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
         edge, slot, it_power, gpus = each.graph.occupancy()
         column = int(columns.get_indexer(pd.Index([each.site if by_site else each.generator]))[0])
-        entry.append(first_edge + edge)
-        row.append(each.window.positions[slot] * len(columns) + column)
-        weight.append(gpus / paths.sites[each.site].spec.gpus if by_site else it_power)
+        inside = slot < len(each.window.positions)
+        entry.append(first_edge + edge[inside])
+        row.append(each.window.positions[slot[inside]] * len(columns) + column)
+        weight.append((gpus / paths.sites[each.site].spec.gpus if by_site else it_power)[inside])
     coords = {"snapshot": snapshots, str(columns.name): columns}
     return weighted_sum(x, np.concatenate(entry), np.concatenate(row), np.concatenate(weight), coords)
 
@@ -235,6 +289,72 @@ def event_costs(paths: Paths) -> Floats:
     )
 
 
+def _decided_draw(paths: Paths, snapshots: pd.Index) -> xr.DataArray:
+    """IT power in MW that steps decided before draw in a window, over (snapshot, name)."""
+    power = np.zeros((len(snapshots), len(paths.generators)))
+    for column, (generator, (_, load)) in enumerate(paths.generators.items()):
+        for step, first, last in paths.decided_slots(generator, len(snapshots)):
+            power[first:last, column] += load.modes[step.mode].it_power
+            if step.restart and paths.ahead is not None and step.start >= paths.ahead.border:
+                power[first, column] += load.rules.restart_energy / paths.ahead.slots.hours[step.start]
+    coords = {"snapshot": snapshots, "name": list(paths.generators)}
+    return xr.DataArray(power, coords=coords, dims=list(coords))
+
+
+def _decided_gpus(paths: Paths, snapshots: pd.Index) -> xr.DataArray:
+    """Share of its pool that steps decided before use in a window at each site, over (snapshot, aidc_site)."""
+    names = list(paths.sites)
+    share = np.zeros((len(snapshots), len(names)))
+    for generator, (site, load) in paths.generators.items():
+        for step, first, last in paths.decided_slots(generator, len(snapshots)):
+            share[first:last, names.index(site)] += load.modes[step.mode].gpus / paths.sites[site].spec.gpus
+    return xr.DataArray(share, coords={"snapshot": snapshots, "aidc_site": names}, dims=["snapshot", "aidc_site"])
+
+
+def _later_costs(paths: Paths, ahead: Ahead) -> Floats:
+    """USD of each edge for the energy that it is expected to draw after the window."""
+    costs = []
+    for each in paths.placed:
+        edge, slot, it_power, _ = each.graph.occupancy()
+        price = (ahead.price[each.site] * ahead.weight * ahead.slots.hours)[ahead.decided :]
+        later = slot >= len(each.window.positions)
+        costs.append(np.bincount(edge[later], (it_power * price[slot])[later], minlength=len(each.graph)))
+    return np.concatenate(costs)
+
+
+def _limit_later(m: linopy.Model, x: linopy.Variable, paths: Paths, ahead: Ahead) -> None:
+    """Let the jobs of a site fit into its pool and its connection after the window, too."""
+    names = list(paths.sites)
+    first = ahead.decided + len(paths.placed[0].window.positions)
+    later = len(ahead.slots) - first
+    if not later:
+        return
+    entry, row, share, power = [], [], [], []
+    for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
+        edge, slot, it_power, gpus = each.graph.occupancy()
+        after = slot + ahead.decided >= first
+        entry.append(first_edge + edge[after])
+        row.append((slot[after] + ahead.decided - first) * len(names) + names.index(each.site))
+        share.append(gpus[after] / paths.sites[each.site].spec.gpus)
+        power.append(it_power[after])
+    free = np.ones((later, len(names)))
+    left = np.column_stack([ahead.connection[name][first:] for name in names])
+    for generator, (site, load) in paths.generators.items():
+        for step, begin, end in paths.decided_slots(generator, later, first - ahead.border):
+            free[begin:end, names.index(site)] -= load.modes[step.mode].gpus / paths.sites[site].spec.gpus
+            left[begin:end, names.index(site)] -= load.modes[step.mode].it_power
+    coords: dict[str, pd.Index] = {
+        "aidc_later": pd.RangeIndex(later, name="aidc_later"),
+        "aidc_site": pd.Index(names, name="aidc_site"),
+    }
+    entries, rows = np.concatenate(entry), np.concatenate(row)
+    for weights, limit, name in ((share, free, "AIDC-gpus_later"), (power, left, "AIDC-connection_later")):
+        drawn = weighted_sum(x, entries, rows, np.concatenate(weights), coords)
+        bounded = np.isfinite(limit)
+        most = xr.DataArray(np.where(bounded, limit, 0.0), coords=coords, dims=list(coords))
+        m.add_constraints(drawn <= most, name=name, mask=xr.DataArray(bounded, coords=coords, dims=list(coords)))
+
+
 def waiting_edges(paths: Paths) -> Ints:
     """Positions in `PATH` of all waiting edges."""
     return np.flatnonzero(np.concatenate([each.graph.edges.mode for each in paths.placed]) == WAIT)
@@ -245,7 +365,7 @@ def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:
     m.add_constraints(gpus <= 1, name=GPUS)
 
 
-def idle_power(gpus: linopy.LinearExpression, paths: Paths) -> tuple[list[str], linopy.LinearExpression] | None:
+def idle_power(gpus: Expression, paths: Paths) -> tuple[list[str], Expression] | None:
     """Power in MW of GPUs without a job, for the sites that draw it apart: generators and expression."""
     drawing = [site for site in paths.sites.values() if site.spec.idle_w]
     if not drawing:

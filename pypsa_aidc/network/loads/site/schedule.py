@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +42,16 @@ def decode(n: pypsa.Network, paths: Paths) -> Steps:
     AIDCError
         The solution is no path: the solver ignored integrality.
     """
-    flow = n.model.variables[PATH].solution.values
+    flow = n.model.variables[PATH].solution.values if paths.placed else np.zeros(0)
+    if paths.ahead is not None:
+        shift = paths.ahead.decided
+        planned: dict[str, tuple[Step, ...]] = dict.fromkeys(paths.generators, ())
+        for each, part in zip(paths.placed, paths.split(flow), strict=True):
+            steps = each.graph.decode(part)
+            planned[each.generator] = tuple(
+                replace(step, start=step.start + shift, stop=step.stop + shift) for step in steps
+            )
+        return {(generator, None): (*paths.decided(generator), *planned[generator]) for generator in paths.generators}
     return {
         (each.generator, each.window.period): each.graph.decode(part)
         for each, part in zip(paths.placed, paths.split(flow), strict=True)
@@ -51,14 +62,20 @@ def record(n: pypsa.Network, paths: Paths) -> None:
     """Decode the solution and keep it in the network, as dynamic attributes of the job generators."""
     steps = decode(n, paths)
     chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
-    loads = {generator: load for site in paths.sites.values() for generator, load in site.loads.items()}
+    loads = {generator: load for generator, (_, load) in paths.generators.items()}
+    if paths.ahead is not None:
+        # What windows before have decided belongs to it; what is planned after the window is not kept.
+        last = int(paths.ahead.snapshots.get_indexer(chosen[-1:])[0]) + 1
+        chosen = paths.ahead.snapshots[:last]
     values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(loads)) for attribute in (MODE, GPUS, PROGRESS)}
     for window in windows(n, chosen):
         labels = chosen[window.positions]
         for generator, load in loads.items():
-            series = series_of(steps[generator, window.period], load, window.slots)
+            series = series_of(
+                steps[generator, window.period], load, window.slots if paths.ahead is None else paths.ahead.slots
+            )
             for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
-                values[attribute].loc[labels, generator] = numbers
+                values[attribute].loc[labels, generator] = numbers[: len(labels)]
     for attribute, frame in values.items():
         frame.columns.name = "name"
         n.c.generators.dynamic[attribute] = _spread(n, frame)
@@ -117,6 +134,22 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
             modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
             result[generator].append((window, steps_from(modes, done, load, window.slots)))
     return result
+
+
+def cost_of_changes(n: pypsa.Network, site: Site) -> float:
+    """Cost in USD of all changes of modes without a wait, weighted as the objective weighs the hour after them."""
+    if not any(load.rules.mode_change_cost for load in site.loads.values()):
+        return 0.0
+    total = 0.0
+    for generator, runs in read(n, {site.name: site}).items():
+        for window, steps in runs:
+            changes = [after.start for before, after in pairwise(steps) if _is_change(before, after)]
+            total += site.loads[generator].rules.mode_change_cost * float(window.weight[changes].sum())
+    return total
+
+
+def _is_change(before: Step, after: Step) -> bool:
+    return before.mode != after.mode and before.stop == after.start
 
 
 def step_power(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> Floats:

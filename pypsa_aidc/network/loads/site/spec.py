@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pypsa_aidc.errors import InputError, SpecError
-from pypsa_aidc.network.spec.coverage import Coverage
+from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
 from pypsa_aidc.training.layout import AXES
@@ -98,8 +98,7 @@ def _dump_mode(mode: Mode) -> dict[str, Any]:
 def load_site(text: str, where: str) -> SiteSpec:
     """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
     data = parse(text, "site", where)
-    series = {key: (str(first), str(last), int(count)) for key, (first, last, count) in data["series"].items()}
-    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], series)
+    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]))
 
 
 # Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
