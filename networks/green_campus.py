@@ -64,16 +64,22 @@ def jobs() -> list[aidc.Job]:
     ]
 
 
+def efficiency_of(job: aidc.Job, preset: str = "P2") -> EfficiencyModel:
+    """Efficiency with which the baseline of a job just fills the day."""
+    peak, baseline = aidc.GPU.preset("A100-80GB").peak("bf16"), BASELINES[job.name]
+    eta = job.tranche_flops / (HOURS * 3600 * np.prod(baseline) * peak)
+    return PRESETS[preset].efficiency.calibrated(job, baseline, float(eta))
+
+
 def modes(job: aidc.Job, preset: str = "P2", *, gpus: int = GPUS, prune: bool = True) -> aidc.ModeTable:
-    """Modes of a job, with an efficiency calibrated so that its baseline just fills the day."""
-    chip, chosen, baseline = aidc.GPU.preset("A100-80GB"), PRESETS[preset], BASELINES[job.name]
-    eta = job.tranche_flops / (HOURS * 3600 * np.prod(baseline) * chip.peak("bf16"))
+    """Modes of a job, by the model of the paper."""
+    chosen = PRESETS[preset]
     return aidc.generate_modes(
         job,
-        chip,
+        "A100-80GB",
         gpus,
         candidates=CANDIDATES,
-        model=PaperModel(CAMPUS_MEMORY, chosen.efficiency.calibrated(job, baseline, float(eta))),
+        model=PaperModel(CAMPUS_MEMORY, efficiency_of(job, preset)),
         power=ModePower(coefficients=chosen.coefficients.get(job.name, {})),
         prune=prune,
     )

@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pypsa_aidc import GPU, InputError, Job, Transformer, generate_modes
-from pypsa_aidc.training import Candidates, EfficiencyModel, MemoryModel, Mode, ModePower, PaperModel, Recipe, Schedule
+from pypsa_aidc.training import (
+    CAMPUS_MEMORY,
+    Candidates,
+    EfficiencyModel,
+    MemoryModel,
+    Mode,
+    ModePower,
+    PaperModel,
+    Recipe,
+    Schedule,
+)
 from pypsa_aidc.training.modes import mark_dominated
 
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
@@ -36,6 +46,17 @@ def test_campus_modes_are_those_of_the_paper(
     np.testing.assert_allclose(ours["memory_gb"], expected["memory_gb"], atol=1e-3)
     segments_per_hour = ours["flops_per_s"] * 3600 / job.segment_flops(12)
     np.testing.assert_allclose(segments_per_hour, expected["segments_per_hour"], atol=1e-7)
+
+
+def test_counts_with_the_first_term_of_eq_14b_divided_by_tensor_ranks(green_campus: ModuleType) -> None:
+    """Eq. 14b prints its first term without q, which gives the counts of the paper; with q there are more modes."""
+    divided = replace(CAMPUS_MEMORY, sequence_parallel=True)
+    counts = []
+    for job in green_campus.jobs():
+        model = PaperModel(divided, green_campus.efficiency_of(job))
+        table = generate_modes(job, A100, 2048, candidates=green_campus.CANDIDATES, model=model)
+        counts.append((len(table.feasible), len(table.effective)))
+    assert counts == [(140, 13), (115, 23)]
 
 
 def test_counts_of_the_second_preset(green_campus: ModuleType) -> None:
