@@ -22,6 +22,8 @@ from pypsa_aidc.training.power import ModePower
 from pypsa_aidc.training.recipe import Recipe
 from pypsa_aidc.units import GB
 
+_NEAR = 0.01
+"""Share of the energy for the same work that a mode has to save to be worth keeping beside a faster one."""
 _DIGITS = 11
 """Digits to which two throughputs or powers have to agree to count as equal in the dominance rule."""
 
@@ -196,7 +198,7 @@ def mark_dominated(frame: pd.DataFrame, prune: bool, by_work: bool = False) -> p
     """Sort by GPUs and sizes and mark dominated modes; of equal modes the one with least memory stays.
 
     By Eq. 20 a mode is beaten by one that needs no more GPUs, draws no more power and is not slower; `by_work` compares
-    the energy for the same work in place of power.
+    the energy for the same work in place of power, and leaves out what saves less than a hundredth of it.
     """
     axes = [axis for axis in AXES if axis in frame]
     frame = frame.sort_values(["gpus", *axes], ignore_index=True)
@@ -211,10 +213,11 @@ def mark_dominated(frame: pd.DataFrame, prune: bool, by_work: bool = False) -> p
     kept: list[tuple[float, float, int]] = []
     beaten: list[tuple[int, int]] = []
     for place in order:
-        position = bisect_right(kept, (power[place], np.inf, 0))
-        if position and kept[position - 1][1] >= rate[place]:
-            beaten.append((int(place), kept[position - 1][2]))
+        near = bisect_right(kept, (power[place] * (1 + (_NEAR if by_work else 0)), np.inf, 0))
+        if near and kept[near - 1][1] >= rate[place]:
+            beaten.append((int(place), kept[near - 1][2]))
             continue
+        position = bisect_right(kept, (power[place], np.inf, 0))
         # Rates rise with power along the front, so that the last one at no more power is the fastest of them.
         end = position
         while end < len(kept) and kept[end][1] <= rate[place]:
