@@ -7,69 +7,23 @@ Importing it gives every `pypsa.Network` the accessor ``n.aidc``: `add`, `optimi
 AIDCs of the network: none (0 jobs)
 """
 
-from pypsa_aidc import fleet, headroom, network, training
-from pypsa_aidc.accessor import register
-from pypsa_aidc.errors import (
-    AIDCError,
-    AuditError,
-    InfeasibleError,
-    InputError,
-    NotSolvedError,
-    PriceWarning,
-    SeriesWarning,
-    SpecError,
-    StaleError,
-    UnitWarning,
-    UnsupportedError,
-)
-from pypsa_aidc.fleet import Contract, Envelope, Surface
-from pypsa_aidc.network import compose, extra_functionality, from_matpower, load
-from pypsa_aidc.progress import show_progress
-from pypsa_aidc.training import (
-    GPU,
-    Job,
-    ModeTable,
-    Rules,
-    TrainingLoad,
-    Transformer,
-    generate_modes,
-    read_profile,
-)
+from typing import Any
 
-register()
+import lazy_loader
+from wrapt import when_imported
 
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.1.0"
 
-__all__ = [
-    "GPU",
-    "AIDCError",
-    "AuditError",
-    "Contract",
-    "Envelope",
-    "InfeasibleError",
-    "InputError",
-    "Job",
-    "ModeTable",
-    "NotSolvedError",
-    "PriceWarning",
-    "Rules",
-    "SeriesWarning",
-    "SpecError",
-    "StaleError",
-    "Surface",
-    "TrainingLoad",
-    "Transformer",
-    "UnitWarning",
-    "UnsupportedError",
-    "compose",
-    "extra_functionality",
-    "fleet",
-    "from_matpower",
-    "generate_modes",
-    "headroom",
-    "load",
-    "network",
-    "read_profile",
-    "show_progress",
-    "training",
-]
+
+@when_imported("pypsa")
+def _register(pypsa: Any) -> None:
+    """Make `n.aidc` available on every network, now or whenever PyPSA is imported; what it needs comes with its use."""
+
+    def aidc(n: Any) -> Any:
+        from pypsa_aidc.accessor import AIDC
+
+        return AIDC(n)
+
+    # A property, so that copies never see another network's.
+    pypsa.Network.aidc = property(aidc)

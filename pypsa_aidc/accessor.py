@@ -62,8 +62,3 @@ class AIDC(Results):
     headroom = _asks(bus_headroom)
     training_headroom = _asks(training_headroom)
     report = _asks(report)
-
-
-def register() -> None:
-    """Make `n.aidc` available on every `pypsa.Network`; a property, so that copies never see another network's."""
-    setattr(pypsa.Network, "aidc", property(AIDC))  # noqa: B010 - PyPSA does not declare it

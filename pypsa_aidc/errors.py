@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Real
-
-import numpy as np
+from typing import Any
 
 
 class AIDCError(Exception):
@@ -26,8 +25,7 @@ class Fault:
 
     def __str__(self) -> str:
         remedy = f" {self.remedy}" if self.remedy else ""
-        given = self.given.item() if isinstance(self.given, np.generic) else self.given
-        return f"{self.where}: given {given!r}, expected {self.expected}.{remedy}"
+        return f"{self.where}: given {_plain(self.given)!r}, expected {self.expected}.{remedy}"
 
 
 class InputError(AIDCError, ValueError):
@@ -98,15 +96,21 @@ class PriceWarning(UserWarning):
 
 
 def near(name: object, known: Iterable[object], most: int = 3) -> str:
-    """Ask whether another name was meant, `most` of them at most, or return "" if none is near.
+    """Ask whether another name was meant, in any case, `most` of them at most, or return "" if none is near.
 
     Examples
     --------
     >>> near("nroth", ["north", "middle"])
     "Did you mean 'north'?"
     """
-    close = get_close_matches(str(name), [str(one) for one in known], most)
-    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    plain = {str(one).casefold(): str(one) for one in known}
+    close = get_close_matches(str(name).casefold(), plain, most)
+    return f"Did you mean {' or '.join(repr(plain[each]) for each in close)}?" if close else ""
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy as what it is in Python; NumPy itself would take longer to import than all of this."""
+    return value.item() if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 else value
 
 
 class Faults:
@@ -181,13 +185,19 @@ class Faults:
 
     def flag(self, where: str, value: object) -> None:
         """Note a fault unless `value` is True or False."""
-        self.require(isinstance(value, bool | np.bool_), where, value, "True or False")
+        self.require(isinstance(_plain(value), bool), where, value, "True or False")
 
     def kind(self, where: str, value: object, kind: type | tuple[type, ...], expected: str, remedy: str = "") -> bool:
         """Note a fault unless `value` is of a kind, and return whether it is."""
         ok = isinstance(value, kind)
         self.require(ok, where, value, expected, remedy)
         return ok
+
+    def listed(self, where: str, value: object, expected: str, remedy: str = "") -> list[Any]:
+        """Note a fault unless `value` is a list of values, and return them; of anything else nothing."""
+        ok = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+        self.require(ok, where, value, expected, remedy)
+        return list(value) if ok else []  # type: ignore[call-overload]
 
     def raise_any(self, error: type[InputError] = InputError) -> None:
         """Raise `error` with all noted faults, if there are any."""

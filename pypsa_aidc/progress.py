@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import timedelta
+from threading import Lock, Timer
 from typing import TextIO, TypeVar
 
 from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
 from rich.text import Text
 
 from pypsa_aidc.errors import Faults
@@ -27,8 +23,8 @@ PATIENCE = 0.5
 """Seconds that work lasts before it gets a line: what is done sooner would only flicker."""
 PERIOD = 0.2
 """Seconds between two drawings."""
-MOMENTS = 10
-"""Moments, at least a second apart, from which the pace is taken: parts picked up from disk go by fast."""
+RECENT = 300.0
+"""Seconds from which the pace is taken: parts picked up from disk go by fast."""
 _BAR = 24
 
 
@@ -37,9 +33,9 @@ def show_progress(file: TextIO | None = None, *, force: bool = False) -> Iterato
     """Show how far long work has come, and how long it will still take, while it runs within the context.
 
     Each loop that can take long has a line with its label, a bar, what is done of how much, the time since its start
-    and the time left at the pace of late. What cannot know its end, such as the solve of one mixed-integer programme,
-    shows the time since its start; if it has a time limit, how much of that is left, and the present gap where the
-    solver tells it. Lines come after half a second, go with the work, and change no result.
+    and the time left at the pace of the last five minutes. What cannot know its end, such as the solve of one
+    mixed-integer programme, shows the time since its start; if it has a time limit, how much of that is left, and the
+    present gap where the solver tells it. Lines come after half a second, go with the work, and change no result.
 
     Parameters
     ----------
@@ -66,20 +62,18 @@ def show_progress(file: TextIO | None = None, *, force: bool = False) -> Iterato
     # While lines are drawn, stderr is a proxy that writes above them.
     stream = getattr(stream, "rich_proxied_file", stream)
     outer = _shown.get()
-    if outer is not None and outer.stream is stream:
-        yield
-        return
     console = Console(file=stream, force_terminal=True)
-    if not force and (not stream.isatty() or console.is_dumb_terminal):
+    silent = not force and (not stream.isatty() or console.is_dumb_terminal)
+    if silent or (outer is not None and outer.console.file is stream):
         yield
         return
-    display = _Display(stream, console)
-    token = _shown.set(display)
+    lines = _Lines(console)
+    token = _shown.set(lines)
     try:
-        with display:
-            yield
+        yield
     finally:
         _shown.reset(token)
+        lines.close()
 
 
 def track(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
@@ -108,19 +102,19 @@ def track(items: Iterable[T], label: str, total: int | None = None) -> Iterator[
         faults = Faults("track")
         faults.number("total", total, at_least=0, integer=True)
         faults.raise_any()
-    display = _shown.get()
-    if display is None:
+    lines = _shown.get()
+    if lines is None:
         return iter(items)
     if total is None and isinstance(items, Sized):
         total = len(items)
-    return _tracked(display, items, _Work(label, total))
+    return _tracked(lines, items, label, total)
 
 
-def _tracked(display: _Display, items: Iterable[T], work: _Work) -> Iterator[T]:
-    with display.showing(work):
+def _tracked(lines: _Lines, items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
+    with lines.line(label, total) as task:
         for item in items:
             yield item
-            work.advance(time.monotonic())
+            lines.count(task)
 
 
 @contextmanager
@@ -136,140 +130,112 @@ def waiting(label: str, limit: float | None = None, state: Callable[[], str] | N
     state
         Gives a few words on how it stands each time the line is drawn, from another thread.
     """
-    display = _shown.get()
-    if display is None:
+    lines = _shown.get()
+    if lines is None:
         yield
         return
-    with display.showing(_Work(label, None, limit, state)):
+    with lines.line(label, None, limit, state):
         yield
 
 
-@dataclass(eq=False)
-class _Work:
-    """One thing that is going on."""
+class _Lines(Progress):
+    """Lines of all that is going on; with nothing going on the terminal belongs to others."""
 
-    label: str
-    total: int | None = None
-    limit: float | None = None
-    state: Callable[[], str] | None = None
-    done: int = 0
-    started: float = field(default_factory=time.monotonic)
-    moments: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=MOMENTS))
+    def __init__(self, console: Console) -> None:
+        super().__init__(
+            # Where the terminal is narrow, labels give way.
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+            BarColumn(_BAR),
+            _Words(_amount),
+            TimeElapsedColumn(),
+            _Words(_left),
+            console=console,
+            refresh_per_second=1 / PERIOD,
+            speed_estimate_period=RECENT,
+            transient=True,
+            # Stdout holds results, which must not get between the lines of stderr.
+            redirect_stdout=False,
+            redirect_stderr=console.file is sys.stderr,
+        )
+        self._turn = Lock()
+        self._timer: Timer | None = None
 
-    def __post_init__(self) -> None:
-        self.moments.append((self.started, 0))
-        self.latest = self.started
-
-    def advance(self, now: float) -> None:
-        """Count one more item."""
-        self.done += 1
-        self.latest = now
-        if now - self.moments[-1][0] >= 1.0:
-            self.moments.append((now, self.done))
-
-    def left(self, now: float) -> float | None:
-        """Seconds left at the pace of late; `None` where nothing is known of it, as of a last item that is overdue."""
-        if self.total is None or not self.done:
-            return None
-        since, before = self.moments[0]
-        pace = (self.latest - since) / (self.done - before)
-        present, others = pace - (now - self.latest), self.total - self.done - 1
-        if others < 0:
-            return 0.0
-        return None if present < 0 and not others else max(0.0, present) + pace * others
-
-    def cells(self, now: float) -> tuple[Text | ProgressBar, ...]:
-        """Label, bar, amount, time since the start, time left."""
-        left = self.left(now)
-        if self.total is not None:
-            bar = ProgressBar(max(self.total, 1), self.done, width=_BAR)
-            amount, rest = f"{self.done}/{self.total}", "" if left is None else f"{_clock(left)} left"
-        else:
-            bar = ProgressBar(None, width=_BAR, pulse=True)
-            amount = str(self.done) if self.done else "" if self.state is None else self.state()
-            rest = "" if self.limit is None else f"at most {_clock(self.limit - (now - self.started))} left"
-        label = Text(self.label, no_wrap=True, overflow="ellipsis")
-        return label, bar, Text(amount), Text(_clock(now - self.started)), Text(rest)
-
-
-class _Display:
-    """The lines of all that is going on, drawn by a thread of its own while there are any."""
-
-    def __init__(self, stream: TextIO, console: Console) -> None:
-        self.stream = stream
-        self._console = console
-        self._works: list[_Work] = []
-        self._live: Live | None = None
-        self._lock = threading.RLock()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._draw_on, name="pypsa-aidc-progress", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        with self._lock:
-            self._works.clear()
-            self._clear()
+    def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
+        """Return the lines of what has been going on for long enough."""
+        return super().make_tasks_table([task for task in tasks if (task.elapsed or 0.0) >= PATIENCE])
 
     @contextmanager
-    def showing(self, work: _Work) -> Iterator[None]:
+    def line(
+        self, label: str, total: int | None, limit: float | None = None, state: Callable[[], str] | None = None
+    ) -> Iterator[TaskID]:
         """Have a line for some work while it goes on."""
-        with self._lock:
-            self._works.append(work)
+        task = self.add_task(label, total=total, limit=limit, state=state)
+        with self._turn:
+            if self._timer is None:
+                self._timer = Timer(PATIENCE, self._open)
+                self._timer.daemon = True
+                self._timer.start()
         try:
-            yield
+            yield task
         finally:
-            with self._lock:
-                # A loop that is left behind may end after the display itself.
-                if work in self._works:
-                    self._works.remove(work)
-                # With nothing going on the terminal belongs to others again, at once.
-                if not self._works:
-                    self._clear()
+            # A loop that is left behind may end after its lines.
+            if task in self.task_ids:
+                self.remove_task(task)
+            if not self.task_ids:
+                self.close()
 
-    def _draw_on(self) -> None:
-        while not self._ended.wait(PERIOD):
-            with self._lock:
-                self._draw()
+    def count(self, task: TaskID) -> None:
+        """Count one more item of a line that is still there."""
+        if task in self._tasks:
+            self.advance(task)
 
-    def _draw(self) -> None:
-        now = time.monotonic()
-        old = [work for work in self._works if now - work.started >= PATIENCE]
-        if not old and self._live is None:
-            return
-        table = Table.grid(padding=(0, 1))
-        # Where the terminal is narrow, labels give way.
-        table.add_column()
-        for _ in range(4):
-            table.add_column(no_wrap=True)
-        for work in old:
-            table.add_row(*work.cells(now))
-        if self._live is None:
-            # Stdout holds results, which must not get between the lines of stderr.
-            redirect = self.stream is sys.stderr
-            self._live = Live(
-                table,
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=redirect,
-            )
-            self._live.start(refresh=True)
-        else:
-            self._live.update(table, refresh=True)
+    def close(self) -> None:
+        """Take all lines away."""
+        with self._turn:
+            for task in self.task_ids:
+                self.remove_task(task)
+            timer, self._timer = self._timer, None
+            if timer is not None:
+                timer.cancel()
+            if self.live.is_started:
+                self.stop()
+        if timer is not None:
+            timer.join()
 
-    def _clear(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+    def _open(self) -> None:
+        with self._turn:
+            if self._timer is not None:
+                self.start()
+
+
+class _Words(ProgressColumn):
+    """A few words on a task."""
+
+    def __init__(self, words: Callable[[Task], str]) -> None:
+        super().__init__(Column(no_wrap=True))
+        self.words = words
+
+    def render(self, task: Task) -> Text:
+        """Return the words."""
+        return Text(self.words(task))
+
+
+def _amount(task: Task) -> str:
+    if task.total is not None:
+        return f"{task.completed:.0f}/{task.total:.0f}"
+    state = task.fields["state"]
+    return f"{task.completed:.0f}" if task.completed else "" if state is None else state()
+
+
+def _left(task: Task) -> str:
+    limit, left = task.fields["limit"], task.time_remaining
+    if task.total is not None:
+        return "" if left is None else f"{_clock(left)} left"
+    return "" if limit is None else f"at most {_clock(limit - (task.elapsed or 0.0))} left"
 
 
 def _clock(seconds: float) -> str:
     return str(timedelta(seconds=max(0, round(seconds))))
 
 
-_shown: ContextVar[_Display | None] = ContextVar("pypsa_aidc_progress", default=None)
+_shown: ContextVar[_Lines | None] = ContextVar("pypsa_aidc_progress", default=None)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pypsa_aidc as aidc
-from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.reply import quiet_libraries, silenced_stdout
 from pypsa_aidc.errors import Faults
 
 ROOT = Path(__file__).parents[1]

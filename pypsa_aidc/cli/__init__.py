@@ -1,19 +1,22 @@
-"""The command line `pypsa-aidc`: one verb a module, each a thin layer over the Python call of the same name."""
+"""The command line `pypsa-aidc`: each verb a thin layer over the Python call of the same name.
+
+What a verb needs is imported when it runs: help, completion and a faulty command line import neither PyPSA nor polars.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
-import pypsa
 import typer
-from rich.console import Console
 
 import pypsa_aidc
-from pypsa_aidc.cli import add, check, dispatch, fleet, freeze, headroom, modes, report, screen, surface
-from pypsa_aidc.cli.reply import with_progress
-from pypsa_aidc.cli.verb import Verb, configurable, plainly
+from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, surface
+from pypsa_aidc.cli.reply import told
+from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -22,11 +25,12 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 EXIT_REFUSED = 1
 EXIT_BAD_INPUT = 2
 EXIT_NO_SOLUTION = 3
+EXIT_STOPPED = 130
 
 app = typer.Typer(
     name="pypsa-aidc",
-    help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution; "
-    "check: 0 nothing, 1 warnings, 2 errors. 3 is also a file without the solution that a verb needs.",
+    help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution, "
+    "130 stopped; check: 0 nothing, 1 warnings, 2 errors. 3 is also a file without the solution that a verb needs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -34,13 +38,13 @@ app = typer.Typer(
 
 def _tell_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"pypsa-aidc {pypsa_aidc.__version__}, PyPSA {pypsa.__version__}")
+        typer.echo(f"pypsa-aidc {pypsa_aidc.__version__}, PyPSA {version('pypsa')}")
         raise typer.Exit
 
 
 @app.callback()
 def common(
-    version: Annotated[
+    asked: Annotated[
         bool, typer.Option("--version", help="Print versions and leave.", callback=_tell_version, is_eager=True)
     ] = False,
 ) -> None:
@@ -48,22 +52,27 @@ def common(
 
 
 for verb in (
-    check.check_verb,
-    modes.modes_verb,
-    add.add_verb,
+    files.check,
+    modes.modes,
+    files.add,
     dispatch.dispatch,
-    freeze.freeze_verb,
-    report.report_verb,
-    fleet.fleet_verb,
-    surface.surface_verb,
-    screen.screen_verb,
-    headroom.headroom_verb,
+    files.freeze,
+    report.report,
+    fleet.fleet,
+    surface.surface,
+    screen.screen,
+    headroom.headroom,
 ):
-    app.command(verb.__name__.removesuffix("_verb"), cls=Verb)(configurable(with_progress(verb)))
+    app.command(verb.__name__, cls=Verb)(offered(verb))
+app.command("schema")(files.schema)
 
 
 def main() -> None:
     """Run the command line; every error raised on purpose becomes one message and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the terminal or file cannot show is no reason to fail.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     # PyPSA and its dependencies announce their own changes; that is nothing a user of this command can act on.
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -76,13 +85,19 @@ def main() -> None:
     except AIDCError as error:
         codes = {InputError: EXIT_BAD_INPUT, NotSolvedError: EXIT_NO_SOLUTION}
         _fail(str(error), next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_REFUSED))
+    except BrokenPipeError:
+        # Whoever reads has seen enough; Python itself would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(EXIT_REFUSED)
     except OSError as error:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", EXIT_BAD_INPUT)
-    except typer.Abort:
-        _fail("stopped", EXIT_REFUSED)
+    except (KeyboardInterrupt, typer.Abort):
+        code = EXIT_STOPPED
+    if code == EXIT_STOPPED:
+        _fail("stopped", EXIT_STOPPED)
     sys.exit(code)
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    Console(stderr=True, soft_wrap=True).print(f"error: {message}", style="red", highlight=False, markup=False)
+    told(f"error: {message}", "red")
     sys.exit(code)

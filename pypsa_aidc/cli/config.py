@@ -1,32 +1,30 @@
-"""Sites and their jobs in the YAML schema of the command line, as frozen dataclasses."""
+"""Sites and their jobs in the YAML schema of the command line: a key for each argument of the calls that make them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import inspect
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, get_type_hints
 
 import pandas as pd
 import pypsa
 
 from pypsa_aidc.cli.document import read
-from pypsa_aidc.cli.typed import build
+from pypsa_aidc.cli.typed import BAD, build, descriptions
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.network import add
 from pypsa_aidc.training import (
     GPU,
     Calibration,
-    Candidates,
-    EfficiencyModel,
     Job,
-    MemoryModel,
     ModePower,
     ModeTable,
     PaperModel,
-    Recipe,
-    Rules,
     TrainingLoad,
     Transformer,
     calibrate,
@@ -36,6 +34,18 @@ from pypsa_aidc.training import (
 
 VERBS = ("check", "modes", "add", "dispatch", "freeze", "report", "fleet", "surface", "screen", "headroom")
 """Each may have a section in the file."""
+
+_place: ContextVar[tuple[pypsa.Network, Path] | None] = ContextVar("place", default=None)
+
+
+@contextmanager
+def within(n: pypsa.Network | None, folder: Path) -> Iterator[None]:
+    """Check sites against the network that they go into, if it is known; `folder` is that of their file."""
+    token = _place.set(None if n is None else (n, folder))
+    try:
+        yield
+    finally:
+        _place.reset(token)
 
 
 @dataclass(frozen=True)
@@ -80,53 +90,35 @@ class SeriesConfig:
 
 
 ValuesConfig = float | tuple[float, ...] | SeriesConfig
+_GENERATION = ("candidates", "precision", "recipe", "strict", "memory", "efficiency", "communication_w")
 
 
-@dataclass(frozen=True)
-class JobConfig:
-    """A training job: its descriptor, where its modes come from, and its rules.
+def _keys(call: Callable[..., Any], leave: Container[str] = (), **instead: Any) -> list[tuple[str, Any, Any]]:
+    """Keys of a mapping, one for each argument of a call, with its kind, its default and what is said of it.
 
     Parameters
     ----------
-    name, tokens, batch, sequence, tranche_ratio, deadline, chi_f, flops
-        As for `Job`.
-    model
-        Name of a preset, or the dimensions of a `Transformer`.
-    modes
-        CSV file of measured modes, relative to the configuration, see `read_profile`; without, they are generated.
-    candidates, precision, recipe, strict, communication_w, prune
-        As for `generate_modes`; not together with measured modes, except `prune`.
-    memory, efficiency
-        Fields of `MemoryModel` and `EfficiencyModel`: with either, modes follow the model of the paper (`PaperModel`)
-        and not the default one.
-    baseline
-        [pipeline, tensor, data] of the mode of fixed training.
-    rules
-        Fields of `Rules`.
+    call
+        A function or class.
+    leave
+        Arguments that have no key.
+    instead
+        Kinds that differ in a file.
     """
+    hints, told = get_type_hints(call if inspect.isroutine(call) else call.__init__), descriptions(call.__doc__ or "")
+    keys = []
+    for name, given in inspect.signature(call).parameters.items():
+        if name not in leave:
+            default = {} if given.default is given.empty else {"default": given.default}
+            about = {"description": told[name]} if name in told else {}
+            keys.append((name, instead.get(name, hints[name]), field(metadata=about, **default)))
+    return keys
 
-    name: str
-    model: str | Transformer
-    tokens: float
-    batch: int
-    sequence: int
-    tranche_ratio: float
-    deadline: float | None = None
-    chi_f: float = 72.0
-    flops: Literal["architecture", "eq5"] = "architecture"
-    modes: str | None = None
-    candidates: Candidates | None = None
-    precision: str | None = None
-    recipe: Recipe | None = None
-    strict: bool | None = None
-    memory: MemoryModel | None = None
-    efficiency: EfficiencyModel | None = None
-    communication_w: float | None = None
-    prune: bool = True
-    baseline: tuple[int, int, int] | None = None
-    rules: Rules | None = None
 
-    def __post_init__(self) -> None:
+class _Job:
+    """What is done with the keys of a job."""
+
+    def __post_init__(self: Any) -> None:
         faults = Faults(f"job {self.name!r}")
         try:
             self.job  # noqa: B018 - it checks itself
@@ -134,44 +126,27 @@ class JobConfig:
             subject = "model" if error.subject.startswith("preset") else ""
             for fault in error.faults:
                 faults.add(subject or fault.where, fault.given, fault.expected, fault.remedy)
-        for field in ("candidates", "precision", "recipe", "strict", "memory", "efficiency", "communication_w"):
-            unused = self.modes is not None and getattr(self, field) is not None
-            faults.require(not unused, field, "a value", "nothing beside measured modes", "Leave out one of the two.")
+        for key in _GENERATION:
+            unused = self.modes is not None and getattr(self, key) != type(self).__dataclass_fields__[key].default
+            faults.require(not unused, key, "a value", "nothing beside measured modes", "Leave out one of the two.")
         faults.raise_any()
 
     @cached_property
-    def job(self) -> Job:
+    def job(self: Any) -> Job:
         """The descriptor."""
         model = Transformer.preset(self.model) if isinstance(self.model, str) else self.model
-        return Job(
-            self.name,
-            model,
-            self.tokens,
-            self.batch,
-            self.sequence,
-            self.tranche_ratio,
-            self.deadline,
-            self.chi_f,
-            self.flops,
-        )
+        return Job(**{name: getattr(self, name) for name in inspect.signature(Job).parameters} | {"model": model})
 
-    def model_of_modes(self) -> PaperModel | None:
-        """The model of the paper if the job gives any of its coefficients, else `None` for the default."""
-        if self.memory is None and self.efficiency is None:
-            return None
-        paper = PaperModel()
-        return PaperModel(self.memory or paper.memory, self.efficiency or paper.efficiency)
-
-    def calibration(self, gpu: GPU | None, runs: Path) -> Calibration:
+    def calibration(self: Any, gpu: GPU | None, runs: Path) -> Calibration:
         """Fit the default model to measured runs; what their table does not say is as for this job."""
         faults = Faults(f"--calibrate for job {self.name!r}")
-        for field in ("modes", "memory", "efficiency"):
-            given = getattr(self, field)
-            faults.require(given is None, field, given, "nothing beside measured runs", "Leave out one of the two.")
+        for key in ("modes", "memory", "efficiency"):
+            given = getattr(self, key)
+            faults.require(given is None, key, given, "nothing beside measured runs", "Leave out one of the two.")
         faults.raise_any()
         return calibrate(runs, gpu, job=self.job, recipe=self.recipe)
 
-    def table(self, gpu: GPU | None, gpus: int, folder: Path, fitted: Calibration | None = None) -> ModeTable:
+    def table(self: Any, gpu: GPU | None, gpus: int, folder: Path, fitted: Calibration | None = None) -> ModeTable:
         """Generate the modes for a pool, by a fitted model if there is one, or read the measured ones."""
         if self.modes is not None:
             return read_profile(folder / self.modes, self.job, gpus=gpus, prune=self.prune)
@@ -179,76 +154,66 @@ class JobConfig:
         faults.require(gpu is not None, "gpu", None, "a GPU of the site", "E.g. gpu: A100-80GB, or measured modes.")
         faults.raise_any()
         assert gpu is not None
-        return generate_modes(
-            self.job,
-            gpu,
-            gpus,
-            candidates=self.candidates,
-            precision=self.precision or "bf16",
-            recipe=self.recipe,
-            model=fitted or self.model_of_modes(),
-            power=ModePower(self.communication_w or 0.0),
-            strict=self.strict,
-            prune=self.prune,
-        )
+        options = {key: getattr(self, key) for key in ("candidates", "precision", "recipe", "strict", "prune")}
+        coefficients = {key: getattr(self, key) for key in ("memory", "efficiency") if getattr(self, key) is not None}
+        model = fitted or (PaperModel(**coefficients) if coefficients else None)
+        return generate_modes(self.job, gpu, gpus, power=ModePower(self.communication_w), model=model, **options)
 
 
-@dataclass(frozen=True)
-class SiteConfig:
-    """An AI data center.
+_MODES = "CSV file of measured modes, relative to this file, see read_profile; without, they are generated."
+JobConfig: Any = make_dataclass(
+    "JobConfig",
+    [
+        *_keys(Job, model=str | Transformer),
+        *_keys(generate_modes, ("job", "gpu", "gpus", "model", "power")),
+        *((key, kind | None, field(default=None, metadata=told.metadata)) for key, kind, told in _keys(PaperModel)),
+        *_keys(ModePower, ("coefficients",)),
+        *_keys(TrainingLoad.of, ("job", "modes", "options")),
+        ("modes", str | None, field(default=None, metadata={"description": _MODES})),
+    ],
+    bases=(_Job,),
+    frozen=True,
+    kw_only=True,
+)
+"""A training job: its descriptor, where its modes come from, and its rules."""
 
-    Parameters
-    ----------
-    name, gpus, p_nom, p_nom_extendable, capital_cost, draw_idle
-        As for `n.aidc.add`.
-    jobs
-        At least one.
-    bus
-        Bus of the grid connection; `modes` does without.
-    gpu
-        Name of a preset, or the fields of a `GPU`.
-    pue, base_load
-        A number, one for each snapshot, or ``{file: ..., column: ...}``.
-    """
 
-    name: str
-    gpus: int
-    jobs: tuple[JobConfig, ...]
-    bus: str | None = None
-    gpu: str | GPU | None = None
-    pue: ValuesConfig = 1.0
-    base_load: ValuesConfig = 0.0
-    p_nom: float | None = None
-    p_nom_extendable: bool = False
-    capital_cost: float = 0.0
-    draw_idle: bool = False
+class _Site:
+    """What is done with the keys of a site."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self: Any) -> None:
         faults = Faults(f"site {self.name!r}")
-        faults.number("gpus", self.gpus, at_least=1, integer=True)
-        faults.require(len(self.jobs) > 0, "jobs", "an empty list", "at least one job")
-        repeated = {job.name for job in self.jobs if [other.name for other in self.jobs].count(job.name) > 1}
+        names = [job.name for job in self.jobs] if self.jobs is not BAD else [""]
+        faults.require(bool(names), "jobs", "an empty list", "at least one job")
+        repeated = {name for name in names if names.count(name) > 1}
         faults.require(not repeated, "jobs", ", ".join(sorted(repeated)), "each name once")
         try:
             self.chips  # noqa: B018 - it checks itself
         except InputError as error:
             for fault in error.faults:
                 faults.add("gpu", fault.given, fault.expected, fault.remedy)
+        try:
+            self._add(*(_place.get() or (_scratch(self.bus), None)), jobs=(), gpu=None if len(faults) else self.chips)
+        except InputError as error:
+            told = {"jobs", *(fault.where for fault in faults)}
+            for fault in error.faults:
+                faults.require(fault.where in told, fault.where, fault.given, fault.expected, fault.remedy)
         faults.raise_any()
 
     @cached_property
-    def chips(self) -> GPU | None:
+    def chips(self: Any) -> GPU | None:
         """Type of the GPUs."""
         return GPU.preset(self.gpu) if isinstance(self.gpu, str) else self.gpu
 
-    def loads(self, folder: Path) -> list[TrainingLoad]:
-        """The training loads, with their modes."""
-        return [
-            TrainingLoad.of(job.job, job.table(self.chips, self.gpus, folder), job.rules, job.baseline)
-            for job in self.jobs
-        ]
+    def _add(self: Any, n: pypsa.Network, folder: Path | None, **instead: Any) -> None:
+        """Add the site; without a folder, series are left out, and of lists only the least is checked."""
+        keys = [name for name in inspect.signature(add).parameters if name != "n"]
+        values = {key: getattr(self, key) for key in keys} | {"bus": self.bus or "grid"}
+        for key in ("pue", "base_load"):
+            values[key] = _values(values[key], folder)
+        add(n, **values | instead)
 
-    def add_to(self, n: pypsa.Network, folder: Path) -> None:
+    def add_to(self: Any, n: pypsa.Network, folder: Path) -> None:
         """Add the site to a network.
 
         Raises
@@ -259,21 +224,33 @@ class SiteConfig:
         faults = Faults(f"site {self.name!r}")
         faults.require(self.bus is not None, "bus", None, "a bus of the network")
         faults.raise_any()
-        assert self.bus is not None
-        add(
-            n,
-            self.name,
-            bus=self.bus,
-            gpus=self.gpus,
-            jobs=self.loads(folder),
-            gpu=self.chips,
-            pue=_values(self.pue, folder),
-            base_load=_values(self.base_load, folder),
-            p_nom=self.p_nom,
-            p_nom_extendable=self.p_nom_extendable,
-            capital_cost=self.capital_cost,
-            draw_idle=self.draw_idle,
-        )
+        loads = [
+            TrainingLoad.of(job.job, job.table(self.chips, self.gpus, folder), job.rules, job.baseline)
+            for job in self.jobs
+        ]
+        self._add(n, folder, jobs=loads, gpu=self.chips)
+
+
+_BUS = "Bus of the grid connection; the verb modes does without."
+SiteConfig: Any = make_dataclass(
+    "SiteConfig",
+    [
+        *_keys(add, ("n", "bus", "jobs"), pue=ValuesConfig, base_load=ValuesConfig),
+        ("jobs", tuple[JobConfig, ...], field(metadata={"description": "At least one."})),
+        ("bus", str | None, field(default=None, metadata={"description": _BUS})),
+    ],
+    bases=(_Site,),
+    frozen=True,
+    kw_only=True,
+)
+"""An AI data center."""
+
+
+def _scratch(bus: str | None) -> pypsa.Network:
+    """A network in which a site can be tried."""
+    n = pypsa.Network()
+    n.add("Bus", bus or "grid")
+    return n
 
 
 @dataclass(frozen=True)
@@ -298,24 +275,25 @@ class Config:
         """Each job with its site."""
         return ((site, job) for site in self.sites for job in site.jobs)
 
-    def add_to(self, n: pypsa.Network, file: Path, faults: Faults) -> None:
+    def add_to(self, n: pypsa.Network, file: Path) -> None:
         """Add all sites to a network; `file` is where the configuration stands.
 
         Raises
         ------
         InputError, InfeasibleError
-            As `n.aidc.add`: what is wrong with any of the sites, all at once, beside what `faults` holds already.
+            As `n.aidc.add`: what is wrong with any of the sites, all at once.
         """
+        faults = Faults(str(file))
         for site in self.sites:
             try:
                 site.add_to(n, file.parent)
             except InputError as error:
                 for fault in error.faults:
-                    faults.add(f"{file}, site {site.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy)
+                    faults.add(f"site {site.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy)
         faults.raise_any()
 
 
-def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
+def load_config(path: Path, settings: Sequence[str] = (), n: pypsa.Network | None = None) -> Config:
     """Read the sites of a configuration.
 
     Parameters
@@ -324,6 +302,8 @@ def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
         YAML file.
     settings
         ``key=value`` each, see `document.read`.
+    n
+        Network that they will be added to, if it is known: then buses, names and series are checked against it.
 
     Raises
     ------
@@ -334,7 +314,8 @@ def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
     node = read(path, settings)
     if isinstance(node.value, dict):
         node = replace(node, value={key: entry for key, entry in node.value.items() if key not in VERBS})
-    config = build(Config, node, faults)
+    with within(n, path.parent):
+        config = build(Config, node, faults)
     faults.require(len(config.sites) > 0, "sites", "nothing", "at least one site")
     faults.raise_any()
     return config
@@ -346,5 +327,7 @@ def has_sites(path: Path, settings: Sequence[str] = ()) -> bool:
     return isinstance(node.value, dict) and "sites" in node.value
 
 
-def _values(value: ValuesConfig, folder: Path) -> float | Sequence[float] | pd.Series:
-    return value.series(folder) if isinstance(value, SeriesConfig) else value
+def _values(value: Any, folder: Path | None) -> Any:
+    if isinstance(value, SeriesConfig):
+        return 1.0 if folder is None else value.series(folder)
+    return min(value, default=value) if folder is None and isinstance(value, tuple) else value

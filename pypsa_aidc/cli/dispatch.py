@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
-import pypsa
 import typer
 
-from pypsa_aidc.cli.config import has_sites, load_config
-from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
-from pypsa_aidc.cli.dispatch_table import Run, columns_of, frame_of, has_other_loads, table_of, units_of, values_of
-from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply, SetOption, told_warnings
+from pypsa_aidc import network as networks
+from pypsa_aidc.cli.bundled import bundled_network, published
+from pypsa_aidc.cli.reply import Reply, silenced_stdout
+from pypsa_aidc.cli.verb import DryRunOption, SettingsOption
 from pypsa_aidc.errors import Faults, InputError, NotSolvedError
-from pypsa_aidc.network import SCENARIOS, describe, export, load, optimize, scenario_network, uses_storage
-from pypsa_aidc.plots import sites as plot
-from pypsa_aidc.progress import track, waiting
+
+if TYPE_CHECKING:
+    import pypsa
+
+    from pypsa_aidc.cli.dispatch_table import Run
 
 BUNDLED = "green_campus"
-_WITHOUT_STORAGE = tuple(name for name in SCENARIOS if not uses_storage(name))
 
 
 def dispatch(
+    reply: Reply,
     network: Annotated[
         Path | None,
         typer.Argument(help="netCDF file of a PyPSA network with AIDCs; the green campus of [1] by default."),
@@ -49,13 +48,11 @@ def dispatch(
         Path | None,
         typer.Option("--config", "-c", help="YAML file: sites to put into the network first, options of this verb."),
     ] = None,
-    settings: SetOption = None,
+    settings: SettingsOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and tables.")] = Path("dispatch"),
     gap: Annotated[float, typer.Option(help="Relative MIP gap at which to stop.", min=0.0)] = 1e-6,
     time_limit: Annotated[float, typer.Option(help="Seconds for each scenario.", min=0.0)] = 30.0,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Dispatch training jobs with the grid under the scenarios S1-S6 and print the table of them.
 
@@ -72,73 +69,71 @@ def dispatch(
     writes table.csv, a solved network for each scenario (S4.nc, for `freeze` and `report`) and three figures: power
     balance, load composition, GPUs and progress.
     """
-    quiet_libraries()
-    reply = Reply(as_json, quiet, width=None)
-    base = _base(network, config, settings or [], quiet)
-    storages = _storages(base, storage, scenario or [], bundled=network is None)
-    chosen = scenario or list(SCENARIOS if storages else _WITHOUT_STORAGE)
-    every = {name: _prepared(base, name, storages) for name in chosen}
+    from pypsa_aidc.cli import dispatch_table as tables
+    from pypsa_aidc.progress import track, waiting
+
+    base = _base(reply, network, config, settings or [])
+    storages = _storages(reply, base, storage, scenario or [], bundled=network is None)
+    usual = [name for name in networks.SCENARIOS if storages or not networks.uses_storage(name)]
+    every = {name: _prepared(base, name, storages) for name in scenario or usual}
+    about = {"network": network or BUNDLED, "config": config}
     if dry_run:
-        what = f"{', '.join(chosen)} of {network or BUNDLED}, with {', '.join(base.aidc.sites)}"
-        reply.rehearsed({"network": network or BUNDLED, "config": config}, what, out)
+        reply.rehearsed(about, f"{', '.join(every)} of {network or BUNDLED}, with {', '.join(base.aidc.sites)}", out)
         return
-    _make_folder(out)
-    runs = []
-    for name, prepared in track(every.items(), "scenarios"):
-        if isinstance(prepared, Run):
-            runs.append(prepared)
-            continue
-        with waiting(f"{name}: {describe(name)}"), silenced_stdout():
-            runs.append(_run(prepared, name, storages, gap, time_limit))
-    columns = columns_of(base, network is None, storages)
-    frame = frame_of(runs, columns, _paper() if network is None else None)
-    reply.show(table_of(frame, runs, columns))
-    notes = [*_notes(runs, base, network is None), *_left_out(base, network is None, storages, scenario is None)]
-    for note in notes:
-        reply.show(note, style="dim", highlight=False)
-    frame.to_csv(out / "table.csv")
-    solved = [run for run in runs if run.result is not None]
-    files = [export(run.network, out / f"{run.scenario}.nc", frozen=False) for run in solved]
-    files += _draw(solved, out) if solved else []
-    for path in files:
-        reply.show(f"wrote {path}", highlight=False)
-    about = {
-        "network": network or BUNDLED,
-        "config": config,
-        "solves": [_ended(run) for run in runs],
-        "units": units_of(columns),
-    }
-    reply.answer(about, {"scenarios": frame}, notes, [out / "table.csv", *files])
+    columns = tables.columns_of(base, network is None, storages)
+    with reply.into(out):
+        runs = []
+        for name, prepared in track(every.items(), "scenarios"):
+            if isinstance(prepared, tables.Run):
+                runs.append(prepared)
+                continue
+            with waiting(f"{name}: {networks.describe(name)}"), silenced_stdout(reply.verbose):
+                runs.append(_run(reply, prepared, name, storages, gap, time_limit))
+        paper = published(BUNDLED, "scenario").rename(columns={"peak": "peak_kw"}) if network is None else None
+        reply.tables["scenarios"] = frame = tables.frame_of(runs, columns, paper)
+        reply.show(tables.table_of(frame, runs, columns))
+        notes = _notes(runs, base, network is None) + _left_out(base, network is None, storages, scenario is None)
+        for note in notes:
+            reply.note(note)
+        frame.to_csv(reply.file("table.csv"))
+        solved = [run for run in runs if run.result is not None]
+        for run in solved:
+            run.network.aidc.export(reply.file(f"{run.scenario}.nc"), frozen=False)
+        if solved:
+            _draw(solved, reply)
+    reply.answer(**about, solves=[_ended(run) for run in runs], units=tables.units_of(columns))
     if len(solved) < len(runs):
         raise NotSolvedError("\n".join(f"{run.scenario}: {run.failure}" for run in runs if run.failure))
 
 
-def _base(network: Path | None, config: Path | None, settings: list[str], quiet: bool) -> pypsa.Network:
+def _base(reply: Reply, network: Path | None, config: Path | None, settings: list[str]) -> pypsa.Network:
     """The network as the user gives it, with the sites of the configuration if there is one."""
-    faults = Faults("pypsa-aidc dispatch")
+    from pypsa_aidc.cli.config import has_sites, load_config
+
+    faults = reply.faults
     sites = config is not None and has_sites(config, settings)
     needed = network is not None or not sites
     faults.require(needed, "--config", str(config), "a network beside it", "Name the file that its sites go into.")
     faults.raise_any()
     if network is None:
-        return pypsa.Network(_bundled())
+        return networks.load(bundled_network(BUNDLED))
     if config is None or not sites:
-        return open_network(network, "pypsa-aidc dispatch")
-    chosen = load_config(config, settings)
-    n = load(network)
-    with told_warnings(quiet):
-        chosen.add_to(n, config, faults)
+        return open_network(network, reply.faults)
+    n = networks.load(network)
+    load_config(config, settings, n).add_to(n, config)
     return n
 
 
-def _storages(base: pypsa.Network, given: list[str] | None, scenarios: list[str], *, bundled: bool) -> list[str]:
+def _storages(
+    reply: Reply, base: pypsa.Network, given: list[str] | None, scenarios: list[str], *, bundled: bool
+) -> list[str]:
     """Storages that only S5 and S6 use: those of an own network are nobody's to switch off unless it is asked for."""
     there = [*base.stores.index, *base.storage_units.index]
     if bundled and given is None:
         return there
-    faults = Faults("pypsa-aidc dispatch")
+    faults = reply.faults
     for name in scenarios:
-        if name in SCENARIOS and uses_storage(name) and not given:
+        if name in networks.SCENARIOS and networks.uses_storage(name) and not given:
             remedy = f"This network has {', '.join(there)}." if there else "This network has none."
             faults.add("--storage", None, f"the storage that makes {name} differ from {_twin(name)}", remedy)
     faults.raise_any()
@@ -150,18 +145,11 @@ def _twin(scenario: str) -> str:
     return {"S5": "S1", "S6": "S4"}[scenario]
 
 
-def _make_folder(out: Path) -> None:
-    faults = Faults("pypsa-aidc dispatch")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        faults.add("out", str(out), f"a folder that can be made and written ({error.strerror})")
-    faults.raise_any()
-
-
 def _prepared(base: pypsa.Network, scenario: str, storages: list[str]) -> pypsa.Network | Run:
+    from pypsa_aidc.cli.dispatch_table import Run
+
     try:
-        return scenario_network(base, scenario, storages)
+        return networks.scenario_network(base, scenario, storages)
     except InputError as error:
         # Jobs need a baseline mode for three of the scenarios only: the others can still be told.
         if {fault.where for fault in error.faults} != {"baseline"}:
@@ -169,46 +157,35 @@ def _prepared(base: pypsa.Network, scenario: str, storages: list[str]) -> pypsa.
         return Run(scenario, base, None, {}, str(error))
 
 
-def _run(n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_limit: float) -> Run:
-    exclusive = storages if uses_storage(scenario) else []
+def _run(reply: Reply, n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_limit: float) -> Run:
+    from pypsa_aidc.cli.dispatch_table import Run, values_of
+
+    exclusive = storages if networks.uses_storage(scenario) else []
     try:
-        result = optimize(n, exclusive=exclusive, mip_rel_gap=gap, time_limit=time_limit, output_flag=False)
+        result = n.aidc.optimize(exclusive=exclusive, mip_rel_gap=gap, time_limit=time_limit, **reply.solver)
     except NotSolvedError as error:
         return Run(scenario, n, None, {}, str(error))
     return Run(scenario, n, result, values_of(n, storages))
 
 
-def open_network(path: Path, verb: str, *, sites_only: bool = True) -> pypsa.Network:
+def open_network(path: Path, faults: Faults, *, sites_only: bool = True) -> pypsa.Network:
     """Read a network with AIDCs from a file: with training sites, or with fleets where `sites_only` is false.
 
     Raises
     ------
     InputError
-        No such file, no network in it, or a network without AIDC; `verb` says who asked.
+        No such file, no network in it, or a network without AIDC; beside what `faults` holds already.
     """
-    n = load(path)
-    faults = Faults(verb)
+    n = networks.load(path)
     there = bool(n.aidc.sites) or (not sites_only and bool(n.aidc.fleets))
-    what = "at least one AIDC with training jobs" if sites_only else "at least one AIDC: a site or a fleet"
-    remedy = (
-        "Add one with n.aidc.add and save it."
+    what, remedy = (
+        ("at least one AIDC with training jobs", "Add one with n.aidc.add and save it.")
         if sites_only
-        else "Add one with n.aidc.add or n.aidc.add_fleet, and solve."
+        else ("at least one AIDC: a site or a fleet", "Add one with n.aidc.add or n.aidc.add_fleet, and solve.")
     )
     faults.require(there, "network", str(path), what, remedy)
     faults.raise_any()
     return n
-
-
-def _bundled() -> Path:
-    """Path of the bundled network, in the installed package or in the project's folder."""
-    packaged = Path(str(files("pypsa_aidc"))) / "networks" / f"{BUNDLED}.nc"
-    return packaged if packaged.is_file() else Path(__file__).parents[2] / "networks" / f"{BUNDLED}.nc"
-
-
-def _paper() -> pd.DataFrame:
-    table = pd.read_csv(str(files("pypsa_aidc.cli") / "green_campus_paper.csv"), index_col="scenario")
-    return table.rename(columns={"peak": "peak_kw"})
 
 
 def _ended(run: Run) -> dict[str, Any]:
@@ -216,7 +193,7 @@ def _ended(run: Run) -> dict[str, Any]:
     result = run.result
     return {
         "scenario": run.scenario,
-        "description": describe(run.scenario),
+        "description": networks.describe(run.scenario),
         "status": "no solution" if result is None else result.status,
         "objective": None if result is None else result.objective,
         "bound": None if result is None else result.bound,
@@ -227,13 +204,12 @@ def _ended(run: Run) -> dict[str, Any]:
 
 
 def _notes(runs: list[Run], base: pypsa.Network, bundled: bool) -> list[str]:
-    notes = [f"{run.scenario}: {describe(run.scenario)}" for run in runs]
+    notes = [f"{run.scenario}: {networks.describe(run.scenario)}" for run in runs]
     for run in runs:
         if run.result is not None and not run.result.optimal:
             above = run.result.objective - run.result.bound
-            told = (
-                f"at most {above:.2f} USD above the optimum" if np.isfinite(above) else "nothing proven of the optimum"
-            )
+            proven = math.isfinite(above)
+            told = f"at most {above:.2f} USD above the optimum" if proven else "nothing proven of the optimum"
             notes.append(f"{run.scenario} stopped at {run.result.status}: {told}.")
     if len(base.aidc.sites) > 1:
         notes.append(f"The figures show {_drawn_site(base)!r}, the first of {len(base.aidc.sites)} sites.")
@@ -247,6 +223,8 @@ def _notes(runs: list[Run], base: pypsa.Network, bundled: bool) -> list[str]:
 
 def _left_out(base: pypsa.Network, bundled: bool, storages: list[str], by_default: bool) -> list[str]:
     """What the table of an own network counts, and what it leaves out."""
+    from pypsa_aidc.cli.dispatch_table import has_other_loads
+
     if bundled:
         return []
     notes = ["non-RE: energy of all generators without a series p_max_pu of their own."]
@@ -262,25 +240,12 @@ def _drawn_site(n: pypsa.Network) -> str:
     return str(next(iter(n.aidc.sites)))
 
 
-def _draw(runs: list[Run], out: Path) -> list[Path]:
+def _draw(runs: list[Run], reply: Reply) -> None:
+    from pypsa_aidc.plots.balance import plot_balances
+
     last, site = runs[-1], _drawn_site(runs[-1].network)
     shown = {run.scenario: run for run in (runs[0], last)}
-    title = f"{last.scenario}: {describe(last.scenario)}"
-    colours = last.network.carriers["color"].to_dict()
-    figures = {
-        "balance.png": plot.balance(
-            {f"{name}: {describe(name)}": run.network.aidc.balance() for name, run in shown.items()}, colours
-        ),
-        "composition.png": plot.composition(last.network.aidc.power()[site], f"{site}, {title}"),
-        "execution.png": plot.execution(
-            last.network.aidc.gpus()[site],
-            last.network.aidc.progress()[site],
-            last.network.aidc.sites[site].spec.gpus,
-            f"{site}, {title}",
-        ),
-    }
-    paths = []
-    for name, figure in figures.items():
-        paths.append(out / name)
-        figure.savefig(paths[-1], dpi=150)
-    return paths
+    balances = {f"{name}: {networks.describe(name)}": run.network.aidc.balance() for name, run in shown.items()}
+    reply.figure("balance", plot_balances(balances, last.network.carriers))
+    reply.figure("composition", last.network.aidc.plot.composition(site))
+    reply.figure("execution", last.network.aidc.plot.execution(site))

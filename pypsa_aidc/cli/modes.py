@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pypsa_aidc.cli.config import load_config
-from pypsa_aidc.cli.reply import JsonOption, QuietOption, Reply, SetOption, records
-from pypsa_aidc.errors import Faults
-from pypsa_aidc.training import Layout, ModeTable
-from pypsa_aidc.training.layout import AXES
+from pypsa_aidc.cli.reply import Reply, records
+from pypsa_aidc.cli.verb import SettingsOption
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pypsa_aidc.training import Job, ModeTable
+
+_UNITS = {"efficiency": "MFU", "flops_per_s": "FLOP/s", "it_power": "IT MW", "memory_gb": "GB a GPU"}
+"""Headings, after the columns of `ModeTable.frame`."""
 
 
-def modes_verb(
+def modes(
+    reply: Reply,
     config: Annotated[Path, typer.Argument(help="YAML file with sites and jobs, as for add.")],
     job: Annotated[list[str] | None, typer.Option("--job", help="Only these jobs, repeatable.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Print rejected candidates too, with their reason.")] = False,
@@ -23,59 +30,49 @@ def modes_verb(
     runs: Annotated[
         Path | None, typer.Option("--calibrate", help="CSV of measured runs to fit the model to, see Run.read.")
     ] = None,
-    settings: SetOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    settings: SettingsOption = None,
 ) -> None:
-    """Show which modes each job may run in, and why the others are out (Algorithm 1 and Fig. 9 of [1])."""
+    """Show which modes each job may run in, and why the others are out (Algorithm 1 and Fig. 9 of [1]).
+
+    Hours are those of the tranche without waits, if it ran in that mode alone.
+    """
+    from pypsa_aidc.cli.config import load_config
+    from pypsa_aidc.training.layout import AXES, labels
+
     chosen = load_config(config, settings or ())
-    faults = Faults("pypsa-aidc modes")
+    faults = reply.faults
     known = [each.name for _, each in chosen.jobs()]
     for name in job or ():
         faults.require(name in known, "--job", name, f"one of {', '.join(known)}")
     faults.raise_any()
-    reply = Reply(as_json, quiet)
-    tables, fits = {}, {}
+    tables = {}
     for site, each in chosen.jobs():
         if job is None or each.name in job:
             fitted = None if runs is None else each.calibration(site.chips, runs)
-            tables[site.name, each.name] = each.table(site.chips, site.gpus, config.parent, fitted)
-            fits[site.name, each.name] = "" if fitted is None else str(fitted)
-    for (site_name, name), table in tables.items():
-        frame = table.to_frame()
-        shown = frame if every else frame[frame["reason"] == ""].drop(columns="reason")
-        labels = [Layout(*sizes).label for sizes in shown[list(AXES)].to_numpy().tolist()]
-        shown = shown.drop(columns=[*AXES, "busy"]).assign(mode=labels)
-        shown = shown[["mode", *shown.columns.drop("mode")]]
-        counts = f"{len(frame)} candidates, {len(table.feasible)} feasible, {len(table)} effective"
-        if fits[site_name, name]:
-            reply.line(f"{site_name}, {name}: {fits[site_name, name]}")
-        reply.table(shown, f"{site_name}, {name}: {counts}")
-        if out is not None:
-            for path in _write(table, out, f"{site_name}_{name}"):
-                reply.line(f"wrote {path}")
-    reply.data(
-        {
-            "jobs": [
-                {
-                    "site": site,
-                    "job": name,
-                    "effective": len(table),
-                    "calibration": fits[site, name] or None,
-                    "modes": records(table.to_frame()),
-                }
-                for (site, name), table in tables.items()
-            ]
-        }
-    )
+            table = each.table(site.chips, site.gpus, config.parent, fitted)
+            tables[site.name, each.name] = (each.job, table, None if fitted is None else str(fitted))
+    told = []
+    with nullcontext() if out is None else reply.into(out):
+        for (site_name, name), (descriptor, table, fit) in tables.items():
+            frame = _with_hours(table, descriptor)
+            shown = frame if every else frame[frame["reason"] == ""].drop(columns="reason")
+            shown = shown.drop(columns=[*AXES, "busy"])
+            shown.insert(0, "mode", labels(frame.loc[shown.index]))
+            if fit is not None:
+                reply.line(f"{site_name}, {name}: {fit}")
+            counts = f"{len(frame)} candidates, {len(table.feasible)} feasible, {len(table)} effective"
+            reply.table(shown.rename(columns=_UNITS), f"{site_name}, {name}: {counts}")
+            entry = {"site": site_name, "job": name, "effective": len(table), "modes": records(frame)}
+            told.append(entry if fit is None else entry | {"calibration": fit})
+            if out is not None:
+                stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", f"{site_name}_{name}")
+                frame.to_csv(reply.file(f"{stem}_modes.csv"), index=False)
+                reply.figure(f"{stem}_modes", table.plot().get_figure())
+    reply.data({"jobs": told})
 
 
-def _write(table: ModeTable, out: Path, name: str) -> list[Path]:
-    out.mkdir(parents=True, exist_ok=True)
-    stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", name)
-    csv, png = out / f"{stem}_modes.csv", out / f"{stem}_modes.png"
-    table.to_frame().to_csv(csv, index=False)
-    figure = table.plot().get_figure()
-    assert figure is not None
-    figure.savefig(png, dpi=150)  # type: ignore[union-attr]
-    return [csv, png]
+def _with_hours(table: ModeTable, job: Job) -> pd.DataFrame:
+    """All candidates, with the hours of the tranche in each."""
+    frame = table.to_frame()
+    frame.insert(list(frame).index("it_power"), "hours", job.tranche_flops / frame["flops_per_s"] / 3600)
+    return frame

@@ -1,79 +1,176 @@
-"""What a verb answers: tables and lines for people, one JSON object for programs, or nothing but the exit code."""
+"""What a verb answers: tables and lines for people, one JSON object for programs, files that are whole or not there."""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
+import os
+import shutil
+import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import wraps
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from wrapt import when_imported
 
-from pypsa_aidc.errors import PriceWarning, UnitWarning
-from pypsa_aidc.progress import show_progress
+from pypsa_aidc.errors import Faults
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Read and check what is given, compute and write nothing.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="key=value that overrides the file, repeatable: sites.dc1.gpus=1024."),
-]
-_PLAIN_WIDTH = 160
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+_ENDLESS = 10_000
+"""Columns where nobody looks at them: names in a pipe are never cut."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reply:
     """Where the answer of a verb goes.
 
     Parameters
     ----------
+    verb
+        Its name, for messages.
     as_json
         Whether one JSON object is printed, and nothing else.
     quiet
         Whether nothing is printed.
-    width
-        Columns for people where the output is no terminal; `None` leaves it to the environment.
+    verbose
+        Whether solvers and libraries may talk, on stderr.
+    synthetic
+        Whether it is all about the synthetic fleet: then titles and names of files say so.
+    tables, notes, written
+        What has been told so far, for programs.
     """
 
+    verb: str = ""
     as_json: bool = False
     quiet: bool = False
-    width: int | None = _PLAIN_WIDTH
+    verbose: bool = False
+    synthetic: bool = False
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+    _folder: Path | None = None
+    _staged: dict[str, Path] = field(default_factory=dict)
 
     @property
-    def _console(self) -> Console:
-        shown = Console()
-        return shown if shown.is_terminal else Console(width=self.width)
+    def faults(self) -> Faults:
+        """An empty list of faults of the command line."""
+        return Faults(f"pypsa-aidc {self.verb}")
+
+    @property
+    def solver(self) -> dict[str, bool]:
+        """Options for `n.aidc.optimize`: whether the solver tells what it does."""
+        return {"output_flag": self.verbose}
 
     def show(self, *content: Any, **options: Any) -> None:
         """Print for people whatever rich can print; options as for its `Console.print`."""
         if not (self.as_json or self.quiet):
-            self._console.print(*content, **options)
+            _console().print(*content, **options)
 
-    def line(self, text: str) -> None:
+    def line(self, text: str, style: str = "") -> None:
         """Print a line for people."""
-        self.show(text, highlight=False, markup=False, soft_wrap=True)
+        self.show(text, style=style or None, highlight=False, markup=False, soft_wrap=True)
+
+    def note(self, text: str, *, style: str = "dim", shown: str = "") -> None:
+        """Say what was left out or assumed, and why."""
+        self.line(shown or text, style)
+        self.notes.append(text)
+
+    def title(self, text: str) -> str:
+        """Title that says whether it is about the synthetic fleet."""
+        return f"{text} (synthetic fleet)" if self.synthetic and text else text
+
+    def name(self, name: str) -> str:
+        """Name of a file that says the same."""
+        return f"synthetic_{name}" if self.synthetic else name
 
     def table(self, frame: pd.DataFrame, title: str = "") -> None:
-        """Print a table for people."""
-        shown = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
-        for column in frame.columns:
-            numeric = pd.api.types.is_numeric_dtype(frame[column])
-            shown.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
-        for row in frame.itertuples(index=False):
-            shown.add_row(*(_cell(value) for value in row))
+        """Print a table for people, a named index first."""
+        from rich import box
+        from rich.table import Table
+
+        plain = _unindexed(frame)
+        shown = Table(title=self.title(title) or None, title_justify="left", box=box.SIMPLE_HEAD)
+        for column in plain.columns:
+            number = plain[column].dtype.kind in "iufc"
+            shown.add_column(str(column), justify="right" if number else "left", overflow="fold")
+        for row in plain.itertuples(index=False):
+            shown.add_row(*map(_cell, row))
         self.show(shown, markup=False)
+
+    def keep(self, name: str, frame: pd.DataFrame, title: str = "") -> None:
+        """Write a table as CSV, and print it for programs, with a title also for people."""
+        plain = _unindexed(frame)
+        if title:
+            self.table(plain, title)
+        self.tables[name] = plain.reset_index(drop=True)
+        source = "synthetic fleet" if self.synthetic else "trace"
+        plain.assign(data=source).to_csv(self.file(f"{name}.csv"), index=False)
+
+    def figure(self, name: str, figure: Figure) -> None:
+        """Write a figure as PNG."""
+        figure.savefig(self.file(f"{name}.png"), dpi=150)
+
+    def file(self, name: str) -> Path:
+        """Place for a result within `into`."""
+        assert self._folder is not None, "files are written within `into`"
+        name = self.name(name)
+        self._staged[name] = self._folder / name
+        return self._staged[name]
+
+    @contextmanager
+    def into(self, out: Path, *, folder: bool = True, rehearsal: bool = False) -> Iterator[None]:
+        """Put files into their folder when the work is done: all of them, or after an error or Ctrl-C none.
+
+        Parameters
+        ----------
+        out
+            The folder, or one file in its folder. It is made with those above it; what is there and has the name of a
+            result is replaced, and that is said.
+        folder
+            Whether `out` is a folder.
+        rehearsal
+            Whether files are made, but not put there.
+
+        Raises
+        ------
+        InputError
+            A folder where a file should be or the reverse, or nothing can be written there.
+        """
+        target = out if folder else out.parent
+        nearest = next(path for path in (target, *target.parents) if path.exists())
+        faults = self.faults
+        wrong = not nearest.is_dir() or (not folder and out.is_dir())
+        faults.require(not wrong, "--out", str(out), "a folder, not a file" if folder else "a file in a folder")
+        faults.raise_any()
+        try:
+            self._folder = Path(mkdtemp(prefix=".pypsa-aidc-", dir=nearest))
+        except OSError as error:
+            faults.add("--out", str(out), f"a place that can be written to ({error.strerror})")
+            faults.raise_any()
+        assert self._folder is not None
+        try:
+            yield
+            if rehearsal:
+                return
+            target.mkdir(parents=True, exist_ok=True)
+            for name, staged in self._staged.items():
+                replaced = ", in place of an older one" if (target / name).exists() else ""
+                staged.replace(target / name)
+                self.written.append(target / name)
+                self.line(f"wrote {target / name}{replaced}")
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+            self._staged.clear()
 
     def rehearsed(self, about: Mapping[str, Any], what: str, out: Path | None) -> None:
         """Say what would have been done, where `--dry-run` ends."""
@@ -83,19 +180,57 @@ class Reply:
     def data(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object."""
         if self.as_json and not self.quiet:
-            typer.echo(json.dumps(_finite(content), indent=2, allow_nan=False, default=str))
+            print(json.dumps(_finite(content), indent=2, allow_nan=False, default=str))
 
-    def answer(
-        self,
-        about: Mapping[str, Any],
-        tables: Mapping[str, pd.DataFrame],
-        notes: Iterable[str] = (),
-        written: Iterable[Path] = (),
-    ) -> None:
+    def answer(self, **about: Any) -> None:
         """Print the JSON object of a verb that makes tables and files: what was asked, `tables`, `notes`, `written`."""
         if self.as_json and not self.quiet:
-            rows = {name: records(frame) for name, frame in tables.items()}
-            self.data({**about, "tables": rows, "notes": list(notes), "written": [str(path) for path in written]})
+            rows = {name: records(frame) for name, frame in self.tables.items()}
+            self.data({**about, "tables": rows, "notes": self.notes, "written": list(map(str, self.written))})
+
+    @contextmanager
+    def warned(self) -> Iterator[None]:
+        """Print warnings of this package as one line each; those of libraries are not about what a user gave."""
+
+        def tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            if category.__module__.startswith("pypsa_aidc") and not self.quiet:
+                told(f"warning: {message}", "yellow")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = tell
+            yield
+
+
+def quiet_libraries(verbose: bool = False) -> None:
+    """Keep libraries from talking between our lines, and choose PyPSA's coming defaults instead of its warnings."""
+    for name in ("pypsa", "linopy", "pypsa_aidc"):
+        logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)
+
+    @when_imported("pypsa")
+    def _(pypsa: Any) -> None:
+        pypsa.options.params.optimize.include_objective_constant = False
+
+
+@contextmanager
+def silenced_stdout(verbose: bool = False) -> Iterator[None]:
+    """Keep stdout free of what solvers print: HiGHS announces itself before anyone can tell it not to."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(2 if verbose else nowhere.fileno(), 1)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def told(text: str, style: str) -> None:
+    """Print a line on stderr."""
+    from rich.console import Console
+
+    Console(stderr=True, soft_wrap=True).print(text, style=style, highlight=False, markup=False)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -103,40 +238,23 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> records(pd.DataFrame({"gpus": [8], "efficiency": [float("nan")]}))
     [{'gpus': 8, 'efficiency': None}]
     """
-    named = any(name is not None for name in frame.index.names)
-    plain = frame.reset_index() if named else frame
-    rows = json.loads(plain.to_json(orient="records", double_precision=15, date_format="iso"))
+    rows = json.loads(_unindexed(frame).to_json(orient="records", double_precision=15, date_format="iso"))
     return list(rows)
 
 
-def with_progress(verb: Callable[..., None]) -> Callable[..., None]:
-    """Let a verb show on a terminal how far it has come, unless it is asked for JSON or for nothing."""
-
-    @wraps(verb)
-    def shown(*args: Any, **options: Any) -> None:
-        if options.get("as_json") or options.get("quiet"):
-            verb(*args, **options)
-            return
-        with show_progress():
-            verb(*args, **options)
-
-    return shown
+def _unindexed(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
 
 
-@contextmanager
-def told_warnings(quiet: bool = False, *kinds: type[Warning]) -> Iterator[None]:
-    """Print warnings as one line each, where they are about the user's numbers and not about our code."""
-    told: tuple[type[Warning], ...] = (UnitWarning, PriceWarning, *kinds)
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in told:
-            warnings.simplefilter("always", kind)
-        yield
-    for each in caught:
-        if issubclass(each.category, told) and not quiet:
-            Console(stderr=True, soft_wrap=True).print(f"warning: {each.message}", style="yellow", markup=False)
+def _console() -> Console:
+    from rich.console import Console
+
+    shown = Console()
+    return shown if shown.is_terminal else Console(width=_ENDLESS)
 
 
 def _finite(value: Any) -> Any:

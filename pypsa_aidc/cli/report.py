@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import pandas as pd
-import pypsa
 import typer
 
-from pypsa_aidc import fleet
-from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc import fleet as fleets
+from pypsa_aidc.cli.contract import DURATION, LEAST_HOURS, RELIABILITY, PortfolioOption, contract_of
 from pypsa_aidc.cli.dispatch import open_network
-from pypsa_aidc.cli.headroom_table import open_headroom
-from pypsa_aidc.cli.portfolio import LEAST_HOURS, PortfolioOption, named, peak_of
-from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
-from pypsa_aidc.errors import Faults
-from pypsa_aidc.network import values as value_flexibility
-from pypsa_aidc.report.attachments import Attachments
-from pypsa_aidc.report.front import write_report
+from pypsa_aidc.cli.reply import Reply, silenced_stdout
+from pypsa_aidc.cli.verb import DryRunOption
 
 
-def report_verb(
+def report(
+    reply: Reply,
     network: Annotated[Path, typer.Argument(help="netCDF file of a network solved with sites or fleets.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .html, .xlsx or .pdf.")] = Path(
         "report.html"
@@ -32,75 +26,82 @@ def report_verb(
         Path | None, typer.Option(help="envelope.nc, for a contract, and for K where no surface is given.")
     ] = None,
     portfolio: PortfolioOption = "all",
-    duration: Annotated[int, typer.Option(help="Hours of a call of the contract.", min=1)] = 4,
-    reliability: Annotated[float, typer.Option(help="Reliability of a call of the contract, 0 … 1.")] = 0.95,
-    q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
+    duration: Annotated[int | None, typer.Option(help=f"Hours of a call of the contract; {DURATION}.", min=1)] = None,
+    reliability: Annotated[
+        float | None, typer.Option(help=f"Reliability of a call of the contract, 0 … 1; {RELIABILITY:g}.")
+    ] = None,
+    q: Annotated[float | None, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1; 1.")] = None,
     headroom: Annotated[
         Path | None, typer.Option(help="headroom.nc of the verb headroom, or a CSV: bus, headroom (MW) and others.")
     ] = None,
     values: Annotated[
         bool, typer.Option("--values", help="Solve again, to value GPUs, connection and waiting.")
     ] = False,
-    gap: Annotated[float, typer.Option(help="Relative MIP gap of those solves.", min=0.0)] = 1e-6,
-    time_limit: Annotated[float, typer.Option(help="Seconds for each of those solves.", min=0.0)] = 60.0,
+    gap: Annotated[float | None, typer.Option(help="Relative MIP gap of those solves; 1e-6.", min=0.0)] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for each of those solves; 60.", min=0.0)] = None,
     exclusive: Annotated[
         list[str] | None,
         typer.Option(help="Storage that must not charge and discharge at once, repeatable; as in the solve."),
     ] = None,
     title: Annotated[str, typer.Option(help="Title; the name of the network if left out.")] = "",
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Write a report on a solved network: one self-contained file, as web page, workbook or PDF."""
-    quiet_libraries()
-    reply = Reply(as_json, quiet, width=None)
-    n = open_network(network, "pypsa-aidc report", sites_only=False)
-    given = [path for path in (network, surface, envelope, headroom) if path is not None]
-    fleet_envelope = None if envelope is None else fleet.Envelope.read(envelope)
-    shown = None if surface is None else fleet.Surface.read(surface)
-    terms = peak = tested = None
-    faults = Faults("pypsa-aidc report")
+    from pypsa_aidc.cli.headroom_table import open_headroom
+    from pypsa_aidc.report.attachments import Attachments
+    from pypsa_aidc.report.front import write_report
+
+    faults = reply.faults
     faults.require(portfolio == "all" or envelope is not None, "--portfolio", portfolio, "nothing without --envelope")
-    faults.raise_any()
-    if fleet_envelope is not None:
-        clusters = fleet_envelope.portfolio(named(portfolio))
-        shown = shown or fleet.Surface.of(fleet_envelope, q=q, portfolio=clusters)
-        terms = fleet.Contract.of(fleet_envelope, duration, reliability, q=q, portfolio=clusters)
-        peak = peak_of(fleet_envelope, clusters)
-        if not dry_run and fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
-            tested = fleet.Backtest.of(fleet_envelope, (duration,), reliability, portfolio=clusters).summary
+    for name, value in {"--duration": duration, "--reliability": reliability, "--q": q}.items():
+        faults.require(value is None or envelope is not None, name, value, "nothing without --envelope")
+    for name, value in {"--gap": gap, "--time-limit": time_limit}.items():
+        faults.require(value is None or values, name, value, "nothing without --values")
+    n = open_network(network, faults, sites_only=False)
+    given = [path for path in (network, surface, envelope, headroom) if path is not None]
+    shown = None if surface is None else fleets.Surface.read(surface)
+    terms = peak = tested = worth = None
+    if envelope is not None:
+        load, terms, peak = contract_of(envelope, portfolio, duration, reliability, q)
+        clusters = terms.portfolio
+        shown = shown or fleets.Surface.of(load, q=1.0 if q is None else q, portfolio=clusters)
+        if not dry_run and load.data.sizes["hour"] >= LEAST_HOURS:
+            tested = fleets.Backtest.of(load, (terms.duration,), terms.reliability, portfolio=clusters).summary
     table = None if headroom is None else open_headroom(headroom, n)
-    storages = exclusive or []
+    storages = tuple(exclusive or ())
     if dry_run:
         reply.rehearsed({"network": network}, f"a report on {', '.join([*n.aidc.sites, *n.aidc.fleets])}", out)
         return
-    worth = _worth(n, storages, gap, time_limit) if values else None
-    sources = {f"file {path.name}": _digest(path) for path in given}
-    attached = Attachments(shown, terms, table, worth, sources, peak=peak, backtest=tested)
-    document = write_report(n, out, attached, tuple(storages), title)
-    reply.show(f"wrote {out}", highlight=False)
-    loads = bool(n.aidc.fleets)
+    with reply.into(out, folder=False):
+        if values:
+            stop = {
+                "mip_rel_gap": 1e-6 if gap is None else gap,
+                "time_limit": 60.0 if time_limit is None else time_limit,
+            }
+            with silenced_stdout(reply.verbose):
+                worth = n.aidc.values(exclusive=storages, **stop, **reply.solver)
+        sources = {f"file {path.name}": _digest(path) for path in given}
+        attached = Attachments(shown, terms, table, worth, sources, peak=peak, backtest=tested)
+        document = write_report(n, reply.file(out.name), attached, storages, title)
     tables = {
         "jobs": n.aidc.jobs,
         "schedule": n.aidc.schedule() if n.aidc.sites else None,
-        **({"fleets": n.aidc.fleet_sizes(), "calls": n.aidc.calls(), "limits": n.aidc.fleet_limits()} if loads else {}),
+        **(
+            {"fleets": n.aidc.fleet_sizes(), "calls": n.aidc.calls(), "limits": n.aidc.fleet_limits()}
+            if n.aidc.fleets
+            else {}
+        ),
         "terms": None if terms is None else terms.to_frame(),
         "backtest": tested,
         "headroom": None if table is None else table.to_frame(),
         "values": worth,
     }
-    given_tables = {name: frame for name, frame in tables.items() if frame is not None}
-    reply.answer({"network": network, "status": n.aidc.status, "fleet_peak": peak}, given_tables, document.notes, [out])
+    reply.tables |= {name: frame for name, frame in tables.items() if frame is not None}
+    reply.notes.extend(document.notes)
+    reply.answer(network=network, status=n.aidc.status, fleet_peak=peak)
 
 
 def _digest(path: Path) -> str:
     """SHA-256 of a file, or of the files of a CSV folder in the order of their names."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     return f"SHA-256 {sha256(b''.join(file.read_bytes() for file in files if file.is_file())).hexdigest()}"
-
-
-def _worth(n: pypsa.Network, storages: list[str], gap: float, time_limit: float) -> pd.DataFrame:
-    options: dict[str, Any] = {"mip_rel_gap": gap, "time_limit": time_limit, "output_flag": False}
-    with silenced_stdout():
-        return value_flexibility(n, exclusive=storages, **options)

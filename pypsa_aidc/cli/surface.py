@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import pandas as pd
 import typer
 
-from pypsa_aidc import fleet
-from pypsa_aidc import plots as fleet_plots
-from pypsa_aidc.cli.fleet import PAPER, Report
-from pypsa_aidc.cli.portfolio import LEAST_HOURS, PortfolioOption, named
-from pypsa_aidc.cli.reply import DryRunOption, JsonOption, QuietOption, Reply
-from pypsa_aidc.errors import Faults, InputError
-from pypsa_aidc.fleet.studies.portfolio import ENUMERABLE
-from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, check_grid
+from pypsa_aidc import fleet as fleets
+from pypsa_aidc.cli.contract import LEAST_HOURS, PortfolioOption, named
+from pypsa_aidc.cli.fleet import PAPER
+from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.verb import DryRunOption
+from pypsa_aidc.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def surface_verb(
+def surface(
+    reply: Reply,
     envelope: Annotated[Path | None, typer.Argument(help="envelope.nc; the synthetic fleet if left out.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("fleet-results"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results.")] = Path("fleet-results"),
     portfolio: PortfolioOption = "all",
     boundary: Annotated[
         Literal["idle-retained", "attributed", "node-sleep"], typer.Option(help="What a pause takes off the load.")
@@ -35,96 +37,113 @@ def surface_verb(
     seed: Annotated[int, typer.Option(help="Seed of shifts and bootstraps.")] = 0,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Measure dependable power: surface.nc, tables 2, 3 and 6, terms, and figures 4 and 13–16."""
-    fleet_envelope = (
-        fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics)
+    from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, check_grid
+
+    load = (
+        fleets.Envelope.of(fleets.SyntheticFleet.generate().statistics)
         if envelope is None
-        else fleet.Envelope.read(envelope)
+        else fleets.Envelope.read(envelope)
     )
-    report = Report(out, fleet_envelope.synthetic, Reply(as_json, quiet))
-    names = fleet_envelope.portfolio(named(portfolio))
-    common = {"portfolio": names, "boundary": boundary}
+    reply.synthetic = load.synthetic
+    names = load.portfolio(named(portfolio))
+    common: dict[str, Any] = {"portfolio": names, "boundary": boundary}
     grid_of = (sorted(set(duration or DURATIONS)), sorted(set(reliability or RELIABILITIES)))
-    faults = Faults("pypsa-aidc surface")
+    faults = reply.faults
     check_grid(faults, *grid_of)
     faults.raise_any()
     if dry_run:
-        hours = fleet_envelope.data.sizes["hour"]
-        report.reply.rehearsed({"envelope": envelope}, f"{hours} hours of {len(names)} clusters", out)
+        hours = load.data.sizes["hour"]
+        reply.rehearsed({"envelope": envelope}, f"{hours} hours of {len(names)} clusters", out)
         return
+    with reply.into(out):
+        coverage = _measure(load, *grid_of, q, seed, common, reply, figures)
     asked = {"envelope": envelope, "portfolio": names, "boundary": boundary, "q": q}
+    reply.answer(**asked, coverage=coverage, synthetic=reply.synthetic)
+
+
+def _measure(
+    load: fleets.Envelope,
+    durations: Sequence[int],
+    reliabilities: Sequence[float],
+    q: float,
+    seed: int,
+    common: dict[str, Any],
+    reply: Reply,
+    figures: bool,
+) -> str:
+    """Write surface, tables and figures, and return which hours were used."""
+    import pandas as pd
+
     surfaces = {
-        method: fleet.Surface.of(fleet_envelope, *grid_of, q=q, method=method, **common)  # type: ignore[arg-type]
+        method: fleets.Surface.of(load, durations, reliabilities, q=q, method=method, **common)
         for method in ("sup", "linear")
     }
-    coverage = surfaces["sup"].data.attrs["coverage"]
-    asked["coverage"] = coverage
-    report.reply.show(f"hours used: {coverage}", highlight=False)
-    surfaces["sup"].save(report.path("surface.nc"))
+    coverage = str(surfaces["sup"].data.attrs["coverage"])
+    reply.line(f"hours used: {coverage}")
+    surfaces["sup"].save(reply.file("surface.nc"))
     for method, surface in surfaces.items():
         grid = pd.DataFrame(surface.K.to_pandas()).assign(windows=surface.data["windows"].to_series())
         grid.columns = [str(name) for name in grid.columns]
-        report.table(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
+        reply.keep(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
     # Terms, counterfactuals and figures have the grid of the paper.
-    usual = fleet.Surface.of(fleet_envelope, q=q, **common)  # type: ignore[arg-type]
+    usual = fleets.Surface.of(load, q=q, **common)
     if not usual.windows[4]:
-        report.note("no window of 4 h: no counterfactuals, terms or tests")
-        report.answer(**asked)
-        return
-    counterfactuals = fleet.counterfactuals(fleet_envelope, seed=seed, method="linear", **common)  # type: ignore[arg-type]
+        reply.note("no window of 4 h: no counterfactuals, terms or tests")
+        return coverage
+    counterfactuals = fleets.counterfactuals(load, seed=seed, method="linear", **common)
     required = pd.DataFrame(counterfactuals.required_share.to_pandas())
     required.columns = [str(name) for name in required.columns]
-    report.table("required_share", required, f"Share that reproduces K, over the mean share (cf. Table 2 of {PAPER})")
+    reply.keep("required_share", required, f"Share that reproduces K, over the mean share (cf. Table 2 of {PAPER})")
     errors = counterfactuals.table()
     if len(counterfactuals.data.attrs["portfolio"]) == 1:
         errors = errors.drop(columns=[name for name in errors if str(name).startswith("independent")])
-    report.table("scalar_errors", errors, f"K at 95 %, method linear, and ratios to it (cf. Table 3 of {PAPER})")
-    stand_ins = fleet.representations(fleet_envelope, method="linear")
-    report.table("representations", stand_ins, f"Representations, method linear (cf. Table 6 of {PAPER})")
+    reply.keep("scalar_errors", errors, f"K at 95 %, method linear, and ratios to it (cf. Table 3 of {PAPER})")
+    stand_ins = fleets.representations(load, method="linear")
+    reply.keep("representations", stand_ins, f"Representations, method linear (cf. Table 6 of {PAPER})")
     try:
-        terms = fleet.Contract.of(fleet_envelope, 4, 0.95, q=q, **common)  # type: ignore[arg-type]
-        report.table("terms", terms.to_frame(), "Terms of a four-hour product at 95 %, method sup")
+        terms = fleets.Contract.of(load, 4, 0.95, q=q, **common)
+        reply.keep("terms", terms.to_frame(), "Terms of a four-hour product at 95 %, method sup")
     except InputError as error:
         # E.g. where all work is eligible, nothing is left that could absorb the rebound.
-        report.note(f"no terms: {error}")
-    eras = fleet.compare_eras(fleet_envelope, **common)  # type: ignore[arg-type]
-    report.table("eras", eras, "Four-hour K at 95 % by era")
+        reply.note(f"no terms: {error}")
+    eras = fleets.compare_eras(load, **common)
+    reply.keep("eras", eras, "Four-hour K at 95 % by era")
     tests = None
-    if fleet_envelope.data.sizes["hour"] >= LEAST_HOURS:
-        tests = [
-            fleet.Backtest.of(fleet_envelope, normalised=kind, **common)  # type: ignore[arg-type]
-            for kind in (False, True)
-        ]
-        report.table("backtest", tests[0].summary, "Rolling origin, absolute MW, target 95 %")
-        report.table("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
+    if load.data.sizes["hour"] >= LEAST_HOURS:
+        tests = [fleets.Backtest.of(load, normalised=kind, **common) for kind in (False, True)]
+        reply.keep("backtest", tests[0].summary, "Rolling origin, absolute MW, target 95 %")
+        reply.keep("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
     if figures:
-        _figures(fleet_envelope, usual, counterfactuals, eras, tests, report, names, seed)
-    report.answer(**asked)
+        _figures(load, usual, counterfactuals, eras, tests, reply, common["portfolio"], seed)
+    return coverage
 
 
 def _figures(
-    envelope: fleet.Envelope,
-    surface: fleet.Surface,
-    counterfactuals: fleet.Counterfactuals,
+    envelope: fleets.Envelope,
+    surface: fleets.Surface,
+    counterfactuals: fleets.Counterfactuals,
     eras: pd.DataFrame,
-    tests: list[fleet.Backtest] | None,
-    report: Report,
+    tests: list[fleets.Backtest] | None,
+    reply: Reply,
     names: tuple[str, ...],
     seed: int,
 ) -> None:
     """Figures 4 and 13–16."""
+    from pypsa_aidc.fleet.studies.portfolio import ENUMERABLE
+
     count = len(names)
     portfolios = independent = None
     if count > 1:
         samples = None if count <= ENUMERABLE else 200
-        portfolios = fleet.portfolios(envelope, portfolio=names, samples=samples, seed=seed)
-        independent = fleet.independent_curve(portfolios, envelope, seed=seed)["firmness"]
-    report.figure("figure_04_availability", fleet_plots.plot_counterfactuals(counterfactuals, portfolios, independent))
-    report.figure("figure_13_firmness", fleet_plots.plot_eras(surface, eras))
-    report.figure("figure_14_realised", fleet_plots.plot_realised(surface))
+        portfolios = fleets.portfolios(envelope, portfolio=names, samples=samples, seed=seed)
+        independent = fleets.independent_curve(portfolios, envelope, seed=seed)["firmness"]
+    from pypsa_aidc.plots import dependable
+
+    reply.figure("figure_04_availability", dependable.plot_counterfactuals(counterfactuals, portfolios, independent))
+    reply.figure("figure_13_firmness", dependable.plot_eras(surface, eras))
+    reply.figure("figure_14_realised", dependable.plot_realised(surface))
     if tests is not None:
-        report.figure("figure_15_backtest", fleet_plots.plot_backtest(*tests))
-    report.figure("figure_16_net_energy", fleet_plots.plot_net_energy(synthetic=report.synthetic))
+        reply.figure("figure_15_backtest", dependable.plot_backtest(*tests))
+    reply.figure("figure_16_net_energy", dependable.plot_net_energy(synthetic=reply.synthetic))

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from difflib import get_close_matches
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pypsa_aidc.cli.document import Node
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults, InputError, near
 
 T = TypeVar("T")
 
 _WORDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false", type(None): "nothing"}
 
 
-class _BadType:
-    """What a node with faults becomes."""
-
-
-BAD = _BadType()
+BAD: Any = type("Bad", (), {"__repr__": lambda _: "what has faults"})()
+"""What a node with faults becomes."""
 
 
 def build(kind: type[T], node: Node, faults: Faults) -> T:
@@ -110,32 +108,51 @@ def _dataclass(kind: Any, node: Node, path: str, faults: Faults) -> Any:
     known = {field.name: field for field in fields(kind) if field.init}
     for key, entry in node.value.items():
         if key not in known:
-            close = get_close_matches(key, known, 1)
-            remedy = f"Did you mean {close[0]}?" if close else ""
-            faults.add(entry.where(_join(path, key)), "unknown key", f"one of {', '.join(known)}", remedy)
+            faults.add(entry.where(_join(path, key)), "unknown key", f"one of {', '.join(known)}", near(key, known, 1))
     for name, field in known.items():
-        needed = field.default is MISSING and field.default_factory is MISSING
-        if needed and name not in node.value:
+        if _is_needed(field) and name not in node.value:
             faults.add(node.where(_join(path, name)), "nothing", "a value")
-    before = len(faults)
-    values = {
-        name: _build(hints[name], node.value[name], _join(path, name), faults) for name in known if name in node.value
-    }
-    missing = [n for n, f in known.items() if n not in values and f.default is MISSING and f.default_factory is MISSING]
-    if missing or len(faults) > before:
-        return BAD
+    values = {}
+    for name in known:
+        before = len(faults)
+        built = _build(hints[name], node.value[name], _join(path, name), faults) if name in node.value else BAD
+        if len(faults) > before or (name not in node.value and _is_needed(known[name])):
+            values[name] = BAD
+        elif name in node.value:
+            values[name] = built
+    return _made(kind, values, node, path, faults)
+
+
+def _is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _made(kind: Any, values: Mapping[str, Any], node: Node, path: str, faults: Faults) -> Any:
+    """Make a dataclass; where some fields are bad it is still asked about the others, so that all faults are told."""
+    bad = {name for name, value in values.items() if value is BAD}
     try:
-        return kind(**values)
+        made = kind(**values)
+        return BAD if bad else made
     except InputError as error:
         for fault in error.faults:
-            _place(fault.where, fault.given, fault.expected, fault.remedy, node, path, faults)
-        return BAD
+            if _field(fault.where) not in bad:
+                _place(fault.where, fault.given, fault.expected, fault.remedy, node, path, faults)
+    except Exception:
+        # What is checked of several fields together cannot be said while one of them is bad.
+        if not bad:
+            raise
+    return BAD
+
+
+def _field(where: str) -> str:
+    """Name of the field that a fault is about."""
+    return where.replace("[", " ").replace(",", " ").split()[0] if where else ""
 
 
 def _place(where: str, given: object, expected: str, remedy: str, node: Node, path: str, faults: Faults) -> None:
     """Note what a dataclass refused at the line of the field that it names first."""
     assert isinstance(node.value, dict)
-    field = where.replace("[", " ").replace(",", " ").split()[0] if where else ""
+    field = _field(where)
     place = node.value[field].where(_join(path, where)) if field in node.value else node.where(_join(path, where))
     faults.add(place, given, expected, remedy)
 
@@ -153,7 +170,7 @@ def _sequence(kind: Any, node: Node, path: str, faults: Faults) -> Any:
         _build(arguments[0] if repeated else arguments[position], entry, f"{path}[{position}]", faults)
         for position, entry in enumerate(node.value)
     ]
-    return tuple(entries)
+    return tuple(entry for entry in entries if entry is not BAD)
 
 
 def _mapping(kind: Any, node: Node, path: str, faults: Faults) -> Any:
@@ -185,6 +202,69 @@ def _word(kind: Any) -> str:
     if origin is Mapping:
         return "a mapping"
     return _WORDS.get(kind) or f"a mapping ({kind.__name__})"
+
+
+def schema(kind: type) -> dict[str, Any]:
+    """Describe the files that `build` reads, for editors: as JSON schema, of the draft that they all know.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Pool:
+    ...     gpus: int
+    >>> schema(Pool)["definitions"]["Pool"]["properties"]
+    {'gpus': {'type': 'integer'}}
+    """
+    shared: dict[str, Any] = {}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "allOf": [_schema(kind, shared)],
+        "definitions": shared,
+    }
+
+
+def _schema(kind: Any, shared: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema(each, shared) for each in arguments]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _schema(arguments[1], shared)}
+    if origin in (tuple, Sequence, Iterable):
+        entries: dict[str, Any] = {"type": "array", "items": _schema(arguments[0], shared)}
+        fixed = len(arguments) > 1 and arguments[1] is not Ellipsis
+        return entries | ({"minItems": len(arguments), "maxItems": len(arguments)} if fixed else {})
+    if isinstance(kind, type) and is_dataclass(kind):
+        if kind.__name__ not in shared:
+            shared[kind.__name__] = {}
+            shared[kind.__name__] |= _object(kind, shared)
+        return {"$ref": f"#/definitions/{kind.__name__}"}
+    # Names such as 007 and true are text for us, and something else for whoever checks a file against the schema.
+    types_of = {str: ["string", "number", "boolean"], float: "number", int: "integer", bool: "boolean"}
+    return {"type": types_of.get(kind, "null")}
+
+
+def _object(kind: Any, shared: dict[str, Any]) -> dict[str, Any]:
+    hints, told = typing.get_type_hints(kind), descriptions(kind.__doc__ or "")
+    properties = {}
+    for field in fields(kind):
+        default = field.default if isinstance(field.default, str | float | int) else None
+        about = {"description": told.get(field.name), "default": default, **field.metadata}
+        properties[field.name] = _schema(hints[field.name], shared) | {k: v for k, v in about.items() if v is not None}
+    needed = [field.name for field in fields(kind) if _is_needed(field)]
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def descriptions(doc: str) -> dict[str, str]:
+    """What the section on parameters says of each."""
+    _, _, section = inspect.cleandoc(doc).partition("\nParameters\n----------\n")
+    section = re.split(r"\n\n\w+\n---", section)[0] + "\n"
+    told: dict[str, str] = {}
+    for names, text in re.findall(r"^(\w[\w, ]*)\n((?:(?: .*)?\n)+)", section, re.MULTILINE):
+        told |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return told
 
 
 def _join(path: str, key: str) -> str:

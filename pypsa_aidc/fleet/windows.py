@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -157,11 +157,15 @@ def weighted_dependable(
 
 def check_grid(faults: Faults, durations: Sequence[int], reliabilities: Sequence[float], method: str = "sup") -> None:
     """Note every fault of a duration–reliability grid: whole hours, shares in (0, 1], ascending, a known method."""
+    ranges: dict[str, dict[str, Any]] = {
+        "durations": {"at_least": 1, "integer": True},
+        "reliabilities": {"at_least": 1 / RELIABILITY_STEP, "at_most": 1},
+    }
     for name, axis in (("durations", durations), ("reliabilities", reliabilities)):
-        faults.require(len(axis) > 0, name, list(axis), "at least one value")
-        faults.require(list(axis) == sorted(set(axis)), name, list(axis), "ascending values without repetition")
-    for h in durations:
-        faults.number("durations", h, at_least=1, integer=True)
-    for alpha in reliabilities:
-        faults.number("reliabilities", alpha, at_least=1 / RELIABILITY_STEP, at_most=1)
+        values, before = faults.listed(name, axis, "at least one value, as a list"), len(faults)
+        for value in values:
+            faults.number(name, value, **ranges[name])
+        if len(faults) == before:
+            ascending = bool(values) and values == sorted(set(values))
+            faults.require(ascending, name, values, "at least one value, ascending and without repetition")
     faults.require(method in get_args(Method), "method", method, f"one of {', '.join(get_args(Method))}")

@@ -188,8 +188,9 @@ def values(
     faults.number("deadline", deadline, above=0)
     horizon = min(window.slots.total for window in windows(n, snapshots))
     known = ("gpus", "p_nom", "deadline", "waiting", "relief")
-    faults.require(bool(only), "only", only, f"some of {', '.join(known)}")
-    for word in only:
+    asked = faults.listed("only", only, f"a list of some of {', '.join(known)}")
+    faults.require(bool(asked), "only", only, f"some of {', '.join(known)}")
+    for word in asked:
         faults.require(word in known, "only", word, f"some of {', '.join(known)}")
     faults.raise_any()
     steps = {"gpus": float(gpus), "p_nom": p_nom, "deadline": deadline}

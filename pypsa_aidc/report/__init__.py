@@ -1,7 +1,5 @@
 """Reports on solved networks with AIDCs, as one file: HTML, workbook or PDF."""
 
-from pypsa_aidc.report.attachments import Headroom
-from pypsa_aidc.report.document import Document, Fact, Notice, Picture, Section, Table
-from pypsa_aidc.report.front import WRITERS, report
+import lazy_loader
 
-__all__ = ["WRITERS", "Document", "Fact", "Headroom", "Notice", "Picture", "Section", "Table", "report"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -125,7 +125,7 @@ class GPU:
         faults.raise_any()
         return replace(
             cls(
-                name=name,
+                name=row["name"],
                 peak_flops={p: float(row[f"{p}_tflops"]) * TFLOP for p in _PRECISIONS if row[f"{p}_tflops"]},
                 memory=float(row["memory_gb"]) * GB,
                 train_w=float(row["train_w"] or changes["train_w"]),

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
+import pandas as pd
+
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.plain import settle
 
@@ -95,3 +97,8 @@ class Layout:
         """Sizes as ``p·q·d``, with what differs from 1 beyond them: ``16·8·128·c16·b2``."""
         more = [f"{letter}{getattr(self, axis)}" for axis, letter in _SHORT.items() if getattr(self, axis) > 1]
         return "·".join([str(self.pipeline), str(self.tensor), str(self.data), *more])
+
+
+def labels(frame: pd.DataFrame) -> list[str]:
+    """Return the label of each row of a table with the sizes of layouts."""
+    return [Layout(*sizes).label for sizes in frame[list(AXES)].to_numpy(int).tolist()]

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pandas as pd
+
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.plain import settle
+from pypsa_aidc.plain import large, settle
 from pypsa_aidc.training.job import Job
 from pypsa_aidc.training.layout import Layout, Size
 from pypsa_aidc.training.mode_table import Mode, ModeTable
@@ -123,12 +125,42 @@ class TrainingLoad:
             faults.add("modes", reasons, "at least one feasible mode", "More GPUs, memory options or other candidates.")
         faults.raise_any()
         model = job.model
-        description = f"{model.name}, {job.tranche_ratio:.4%} of {job.tokens:.3g} tokens, batch {job.batch}"
+        share = f"{100 * job.tranche_ratio:.6g} % of {large(job.tokens)} tokens"
+        description = f"{model.name}, {share}, batch {job.batch:,}"
         rules = Rules(**options) if rules is None else rules
         fixed = None
         if baseline is not None:
             fixed = modes.mode(baseline) if isinstance(modes, ModeTable) else _of_size(job.name, usable, baseline)
         return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the work, and what each mode makes of it."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> list[Table]:
+            rules, deadline = self.rules, "end of the horizon" if self.deadline is None else self.deadline
+            baseline = "none" if self.baseline is None else self.baseline.label
+            terms = [
+                ("what", self.description or "not stated", ""),
+                ("work", self.work / 1e18, "EFLOP"),
+                ("segments between checkpoints", rules.count, ""),
+                ("arrival", rules.arrival, "h"),
+                ("deadline", deadline, "" if self.deadline is None else "h"),
+                ("may wait at checkpoints", rules.waiting, ""),
+                ("mode of fixed training", baseline, ""),
+            ]
+            modes = [
+                (mode.label, mode.gpus, mode.it_power, self.hours(mode), mode.it_power * self.hours(mode))
+                for mode in self.modes
+            ]
+            names = ["mode", "gpus", "it_power", "hours", "energy"]
+            units = {"it_power": "MW", "hours": "h", "energy": "MWh IT"}
+            return [
+                Table("Job", pd.DataFrame(terms, columns=["term", "value", "unit"])),
+                Table("The whole of it in one mode", pd.DataFrame(modes, columns=names), units),
+            ]
+
+        return card(self, tables, title=f"TrainingLoad {self.name!r}", more="in .modes")
 
     def hours(self, mode: Mode) -> float:
         """Hours that the whole tranche takes in one mode without pause or loss."""

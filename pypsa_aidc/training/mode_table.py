@@ -12,11 +12,11 @@ import pandas as pd
 
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.plain import settle
-from pypsa_aidc.training.layout import AXES, Layout, Size
+from pypsa_aidc.training.layout import AXES, Layout, Size, labels
 from pypsa_aidc.units import GB
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INFEASIBLE = ("divisibility", "memory", "pool")
 """First words of the reasons that make a mode infeasible, as opposed to dominated."""
@@ -141,6 +141,24 @@ class ModeTable:
             f"{len(self)} effective)"
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the effective modes, why the others are out, and the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> list[Table]:
+            modes = self.frame[self.frame["reason"] == ""]
+            modes = modes.drop(columns=[*AXES, "busy", "reason"]).assign(mode=labels(modes))
+            modes = modes[["mode", *modes.columns.drop("mode")]]
+            modes = modes.assign(efficiency=100 * modes["efficiency"], flops_per_s=modes["flops_per_s"] / 1e15)
+            units = {"efficiency": "%", "flops_per_s": "PFLOP/s", "it_power": "MW", "memory_gb": "GB"}
+            reasons = self.frame["reason"].str.extract(r"^(\w*)")[0].replace("", "effective").value_counts()
+            return [
+                Table("Effective modes", modes, units),
+                Table("Candidates", reasons.rename_axis("outcome").rename("count").to_frame()),
+            ]
+
+        return card(self, tables, self.plot)
+
     @property
     def effective(self) -> tuple[Mode, ...]:
         """A_eff: feasible modes that no other dominates, by GPUs."""
@@ -183,11 +201,11 @@ class ModeTable:
         """Return a copy of all candidates with their attributes and reasons."""
         return self.frame.copy()
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw feasible and effective modes over p, q and d, as Fig. 9 of [1]."""
-        from pypsa_aidc.plots.sites import modes
+    def plot(self) -> Figure:
+        """Draw throughput over power and memory over GPUs of the feasible modes, the effective ones marked."""
+        from pypsa_aidc.plots.modes import plot_modes
 
-        return modes(self.frame, title=self.job, ax=ax)
+        return plot_modes(self)
 
     @staticmethod
     def _modes(rows: pd.DataFrame) -> tuple[Mode, ...]:

@@ -236,7 +236,7 @@ class Transformer:
         if "kv_rank" in whole:
             latent = LatentAttention(*(whole[field] for field in _LATENT))
         return cls(
-            name,
+            row["name"],
             **{field: whole[field] for field in _SHAPE},
             parameters=float(row["parameters"]),
             kv_heads=whole.get("kv_heads"),

@@ -22,7 +22,7 @@ import rts_gmlc
 import study
 from run import survey
 
-from pypsa_aidc.cli.console import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.reply import quiet_libraries, silenced_stdout
 from pypsa_aidc.headroom import bus_headroom
 from pypsa_aidc.headroom.bus.base_case import base_case, dispatched
 from pypsa_aidc.headroom.bus.factors import base_flows, chosen_outages, islands

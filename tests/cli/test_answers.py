@@ -243,9 +243,11 @@ class TestTheOthers:
 def test_every_verb_of_the_command_line_has_both_options() -> None:
     verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     assert set(VERBS) < set(verbs)
+    # A schema is one JSON object, whoever asks.
+    del verbs["schema"]
     for name, verb in verbs.items():
         options = {option for parameter in verb.params for option in parameter.opts}
-        assert {"--json", "--quiet", "-q"} <= options, name
+        assert {"--json", "--quiet", "-q", "--verbose", "-v", "--set"} <= options, name
 
 
 def test_quiet_keeps_doubts_about_units_to_itself(run: Runner, tmp_path: Path) -> None:

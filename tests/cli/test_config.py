@@ -14,6 +14,8 @@ from pypsa_aidc.cli.config import Config, load_config
 from pypsa_aidc.cli.document import read
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.smoke
+
 EXAMPLE = ROOT / "docs" / "site.yaml"
 TEXT = EXAMPLE.read_text()
 
@@ -45,7 +47,7 @@ def test_all_faults_at_once_and_by_line(tmp_path: Path) -> None:
     for new, named in wrong.values():
         line = f"line {line_of(text, new)}, "
         assert any(fault.startswith(line) and named in fault for fault in faults), (line, named, faults)
-    assert "Did you mean restart_hours?" in str(caught.value)
+    assert "Did you mean 'restart_hours'?" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def faults(path: Path, verb: str = "screen", *settings: str) -> list[str]:
 
 
 def test_every_verb_has_a_section() -> None:
-    assert list(get_command(app).commands) == list(VERBS)  # type: ignore[attr-defined]
+    assert list(get_command(app).commands) == [*VERBS, "schema"]  # type: ignore[attr-defined]
 
 
 def test_a_section_is_the_command_line(whole: Path) -> None:
@@ -96,6 +96,40 @@ def test_faults_of_all_sections_at_once_by_line(whole: Path) -> None:
         assert any(each.startswith(f"line {line}, {words}") for each in told), (line, told)
 
 
+def test_faults_across_types_ranges_and_sections_at_once(whole: Path) -> None:
+    """A wrong type hides no range, neither within a mapping nor between its neighbours."""
+    sites = """\
+sites:
+  - name: dc1
+    bus: grid
+    gpus: 0
+    gpu: A100-80GB
+    pue: 0.9
+    p_nom: -1
+    capital_cost: cheap
+    jobs:
+      - name: A
+        model: {name: mine, layers: 0, hidden: wide, ffn: -1, heads: 8, vocabulary: 100}
+        tokens: 1e12
+        batch: many
+        sequence: 0
+        tranche_ratio: 3
+        rules: {segments: 12, jump: -1, restart_hours: soon, min_run: -2}
+"""
+    text = WHOLE.replace("gap: 1e-4, time_limit: 60", "gap: small, time_limit: -60")
+    whole.write_text(sites + text)
+    assert sorted(told.split(":")[0].split(", ", 1)[1] for told in faults(whole)) == sorted(
+        [
+            *(f"sites[0].{key}" for key in ("gpus", "pue", "p_nom", "capital_cost")),
+            *(f"sites[0].jobs[0].model.{key}" for key in ("layers", "hidden", "ffn")),
+            *(f"sites[0].jobs[0].{key}" for key in ("batch", "sequence", "tranche_ratio")),
+            *(f"sites[0].jobs[0].rules.{key}" for key in ("jump", "restart_hours", "min_run")),
+            "dispatch.gap",
+            "dispatch.time_limit",
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("setting", "named"),
     [
@@ -133,7 +167,7 @@ def test_sites_of_the_file_are_checked_by_every_verb(whole: Path) -> None:
         (("headroom", "n.nc", "--relief", "-1"), "expected greater than or equal to 0. See"),
         (("headroom", "n.nc", "--portfolio", "all,"), "nothing without --envelope"),
         (("headroom", "n.nc", "--emergency", "1.2"), "nothing without --outages"),
-        (("headroom", "n.nc", "--out", "taken"), "taken: "),
+        (("headroom", "n.nc", "--out", "taken"), "'taken', expected a folder"),
     ],
 )
 def test_a_faulty_command_line_is_one_message(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pypsa_aidc import InputError, Job, Transformer
+from pypsa_aidc import GPU, InputError, Job, Transformer
 from pypsa_aidc.training import Experts
 
 GPT_LIKE = Transformer("GPT", layers=24, hidden=2304, ffn=9216, heads=24, vocabulary=51200, tied=True)
@@ -98,3 +98,15 @@ def test_all_faults_are_reported_together() -> None:
 def test_progress_outside_of_its_range_is_refused(progress: float) -> None:
     with pytest.raises(InputError, match="progress"):
         job().remaining_flops(progress)
+
+
+@pytest.mark.parametrize("name", ["LLaMA-3 8B", "llama-3 8b", "llama3 8B", "LLAMA_3_8B"])
+def test_a_preset_by_its_name_in_any_case(name: str) -> None:
+    assert Transformer.preset(name) == Transformer.preset("LLaMA-3 8B")
+    assert Transformer.preset(name).name == "LLaMA-3 8B"
+
+
+@pytest.mark.parametrize(("kind", "name", "near"), [(Transformer, "llama-12b", "LLaMA-13B"), (GPU, "H10", "H100")])
+def test_an_unknown_preset_has_neighbours(kind: type[GPU] | type[Transformer], name: str, near: str) -> None:
+    with pytest.raises(InputError, match=rf"Did you mean .*'{near}'"):
+        kind.preset(name)

@@ -25,6 +25,8 @@ from pypsa_aidc.training import (
 )
 from pypsa_aidc.training.modes import mark_dominated
 
+pytestmark = pytest.mark.smoke
+
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
 A100 = GPU.preset("A100-80GB")
 
@@ -243,6 +245,16 @@ def test_unknown_precision_and_candidates_are_refused() -> None:
 
 
 def test_figure_shows_feasible_and_effective_modes(green_campus: ModuleType) -> None:
-    axes = green_campus.modes(green_campus.jobs()[0]).plot()
-    assert "135 feasible, 12 effective" in axes.get_title()
-    assert len(axes.collections[0].get_array()) == 135
+    table = green_campus.modes(green_campus.jobs()[0])
+    upper, lower = table.plot().axes
+    assert "135 feasible, 12 effective" in upper.get_title(loc="left")
+    for axes in (upper, lower):
+        dominated, effective = (points.get_offsets() for points in axes.collections[:2])
+        assert (len(dominated), len(effective)) == (123, 12)
+    frontier = upper.get_lines()[0]
+    best = table.to_frame().query("reason == ''").sort_values("it_power")
+    np.testing.assert_allclose(frontier.get_ydata(), best["flops_per_s"] / 1e15)
+    np.testing.assert_allclose(frontier.get_xdata(), 1e3 * best["it_power"])
+    # Memory is size: the fuller of two GPUs is drawn larger.
+    sizes = upper.collections[1].get_sizes()
+    assert list(np.argsort(sizes)) == list(np.argsort(best["memory_gb"].to_numpy()[np.argsort(best.index)]))

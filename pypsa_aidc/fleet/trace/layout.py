@@ -82,6 +82,9 @@ class Layout:
         faults.raise_any()
         spans = self.kind == "spans"
         table = JOBS if spans else POD_HOURS
+        for name in ("pod_columns", "server_columns", "summary_columns", "scales", "words"):
+            faults.kind(name, getattr(self, name), Mapping, "names of the schema with what stands for them")
+        faults.raise_any()
         columns = {column.name: column for column in table}
         in_rows = {"hour"}  # It may be in the names of folders.
         needed = [name for name, column in columns.items() if column.required and name not in in_rows]

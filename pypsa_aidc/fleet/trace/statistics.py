@@ -130,7 +130,7 @@ class Statistics:
 
     def plot(self) -> Figure:
         """Draw used GPU-hours a day by workload."""
-        from pypsa_aidc.plots import plot_statistics
+        from pypsa_aidc.plots.trace import plot_statistics
 
         return plot_statistics(self)
 
@@ -199,12 +199,14 @@ class Statistics:
         faults.number("max_rejected", max_rejected, at_least=0, at_most=1)
         spans = trace.layout.kind == "spans"
         faults.require(keep is None or not spans, "keep", keep, "None: a trace of spans is read in one go")
+        gaps = faults.listed("gaps", gaps, "pairs of hours (start, end), as a list")
         for number, gap in enumerate(gaps):
-            for moment in gap:
+            ends, before = faults.listed(f"gaps[{number}]", gap, "hours (start, end)"), len(faults)
+            for moment in ends:
                 faults.number(f"gaps[{number}]", moment)
-            faults.require(
-                len(gap) == 2 and gap[0] < gap[-1], f"gaps[{number}]", gap, "hours (start, end) in this order"
-            )
+            if len(faults) == before:
+                ordered = len(ends) == 2 and ends[0] < ends[1]
+                faults.require(ordered, f"gaps[{number}]", gap, "hours (start, end) in this order")
         faults.raise_any()
         if spans:
             cells, capacity, audit, observed = aggregated_spans(trace)

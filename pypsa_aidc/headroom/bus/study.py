@@ -217,7 +217,7 @@ def _chosen_buses(n: pypsa.Network, buses: Sequence[str] | None, faults: Faults)
     possible = n.buses.index[at_grid]
     if buses is None:
         return list(possible)
-    chosen = [buses] if isinstance(buses, str) else list(buses)
+    chosen = [buses] if isinstance(buses, str) else faults.listed("buses", buses, "names of buses, as a list")
     for bus in [bus for bus in chosen if bus not in possible]:
         if bus in n.buses.index:
             carrier = n.buses.at[bus, "carrier"]

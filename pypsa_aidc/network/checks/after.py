@@ -51,15 +51,27 @@ class AuditReport:
         """The checks that failed, worst first."""
         return self.frame[~self.frame["passed"]].sort_values("violation", ascending=False)
 
+    def by_check(self) -> pd.DataFrame:
+        """Return one row a kind of check: how many were made, the worst `violation` (in `unit`), and if all passed."""
+        return self.frame.groupby("check", sort=False).agg(
+            checked=("where", "size"), worst=("violation", "max"), unit=("unit", "first"), passed=("passed", "all")
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: violations and each kind of check."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("Violations", self.violations), Table("Checks", self.by_check())], self.plot)
+
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of all checks."""
         return self.frame.copy()
 
     def plot(self) -> Figure:
         """Draw the worst violation of each kind of check."""
-        from pypsa_aidc.plots import solve as solve_plots
+        from pypsa_aidc.plots.solve import plot_audit
 
-        return solve_plots.audit(self.frame)
+        return plot_audit(self)
 
     def raise_if_violated(self) -> None:
         """Raise `AuditError` with the failed checks, if any."""

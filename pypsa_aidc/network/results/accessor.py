@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from pypsa_aidc.network.loads.protocol import Load
 from pypsa_aidc.network.loads.registry import fleets, list_loads, loads, sites, solved
 from pypsa_aidc.network.loads.site import schedule
 from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.pypsa_api import columns
 from pypsa_aidc.network.results import costs
 from pypsa_aidc.network.results.balance import system_balance
 from pypsa_aidc.network.results.scenarios import (
@@ -29,7 +30,7 @@ from pypsa_aidc.network.results.scenarios import (
 from pypsa_aidc.network.solve.result import stored_result
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pypsa_aidc.plots.network import NetworkPlots
 
 L = TypeVar("L", bound=Load)
 
@@ -58,6 +59,17 @@ class Results:
         jobs = sum(len(site.loads) for site in self.sites.values())
         more = f", {len(self.fleets)} fleets" if self.fleets else ""
         return f"AIDCs of the network: {', '.join(loads(self._n)) or 'none'} ({jobs} jobs{more})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the jobs and fleets, what they did once solved, and the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> Iterator[Table]:
+            yield Table("Jobs and fleets", self.jobs, {"p_nom": "MW", "hours": "h", "deadline": "h"})
+            if len(self.jobs):
+                yield Table("Results", self.summary())
+
+        return card(self, tables, self.plot, more="in .jobs or .summary()")
 
     @property
     def sites(self) -> dict[str, Site]:
@@ -184,7 +196,7 @@ class Results:
         return system_balance(self._n, power.index, own, self._meter(power))
 
     def costs(self) -> pd.DataFrame:
-        """Costs of the network by component and carrier, curtailment stated as a cost; see `costs.operating`.
+        """Costs of the network by component and carrier, curtailment stated as a cost; see `operating_costs`.
 
         With scenarios, expected values, and beside them the cost in each.
 
@@ -196,7 +208,7 @@ class Results:
         if self._n.has_scenarios:
             frames = {name: each.costs() for name, each in self._by_scenario().items()}
             return with_expectation(frames, probabilities(self._n), "cost")
-        return costs.operating(self._n)
+        return costs.operating_costs(self._n)
 
     def bill(self) -> pd.DataFrame:
         """What each site and fleet pays at the marginal prices of the bus of its meter, by part; see `costs.bill`.
@@ -235,14 +247,15 @@ class Results:
                 **load.summary(self._n, power),
             }
         frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("site")
-        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"}
+        hours_of = {"waiting_hours": "h", "gpu_hours": "GPU-h", "boundary_idle": "GPU-h"}
+        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"} | hours_of
         return frame
 
-    def plot(self) -> Figure:
-        """Draw power, GPUs and progress of all sites over time (Figs. 10 and 11 of [1])."""
-        from pypsa_aidc.plots import sites as plot
-
-        return plot.sites(self.expected_power(), self.gpus(), self.progress())
+    def grid_prices(self) -> pd.DataFrame:
+        """Price at the grid bus of each AIDC in each snapshot, USD/MWh."""
+        buses = self.jobs["bus"].groupby(level="site", sort=False).first().astype(str)
+        price = columns(self._n.c.buses.dynamic["marginal_price"], sorted(set(buses))).loc[self.expected_power().index]
+        return pd.DataFrame({name: price[bus] for name, bus in buses.items()}).rename_axis(columns="site")
 
     def expected_power(self) -> pd.DataFrame:
         """Power as `power` gives it without scenarios; with them, its expectation."""
@@ -255,6 +268,13 @@ class Results:
     def _labelled(self, frame: Callable[[Results], pd.DataFrame], axis: int) -> pd.DataFrame:
         frames = {name: frame(each) for name, each in self._by_scenario().items()}
         return side_by_side(frames, probabilities(self._n), axis)
+
+    @property
+    def plot(self) -> NetworkPlots:
+        """Draw: ``n.aidc.plot()`` for power, GPUs and progress over time, ``n.aidc.plot.gantt()`` and so on."""
+        from pypsa_aidc.plots.network import NetworkPlots
+
+        return NetworkPlots(self, self._n)
 
     def _solved(self, kind: type[L]) -> dict[str, L]:
         """Loads of a kind by name; refused where their decisions are not those of the results."""

@@ -37,7 +37,7 @@ TOTAL = "total"
 """Part of a bill that is the sum of the others."""
 
 
-def operating(n: pypsa.Network) -> pd.DataFrame:
+def operating_costs(n: pypsa.Network) -> pd.DataFrame:
     """Costs by component and carrier, with rewards for feed-in stated as costs of curtailment.
 
     A generator with a negative `marginal_cost` of -c costs c for each MWh curtailed, less a constant of c times its
@@ -213,9 +213,10 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         Index (site, part), the last part of each ``"total"``; `level` (``"IT"`` for the parts of a site, before the
         PUE, ``"meter"`` for fleets and all totals), `energy` (MWh at that level), `payment` (USD, that of a total the
-        sum; weighted by snapshots and investment periods as the objective) and `price` (USD/MWh, payment over energy;
-        NaN where there is none). Relief of a fleet counts negative: it is what the fleet does not draw and does not
-        pay. Payments are NaN where the network has no prices.
+        sum; weighted by snapshots and investment periods as the objective), `price` (USD/MWh, payment over energy; NaN
+        where there is none), `mean_price` (USD/MWh over time at that level) and `timing` (USD, what the energy would
+        cost at the mean price less what it does cost). Relief of a fleet counts negative: it is what the fleet does
+        not draw and does not pay. Payments are NaN where the network has no prices.
     """
     accounts = {(name, part): account for name, load in loads(n).items() for part, account in load.accounts(n).items()}
     table: dict[tuple[str, str], dict[str, float]] = {}
@@ -225,19 +226,25 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     for (name, part), account in accounts.items():
         energy = account.sign * power[name, part] * weight
         price = columns(prices, [account.bus])[account.bus].loc[power.index]
-        metered = pd.Series(account.metered, n.snapshots).loc[power.index]
-        paid = float((energy * metered * price).sum(skipna=False))
-        table[name, part] = {"energy": float(energy.sum()), "payment": paid}
+        metered = pd.Series(account.metered, n.snapshots).loc[power.index] * price
+        payment, mean = energy * metered, float((metered * weight).sum(skipna=False) / weight.sum())
+        table[name, part] = {"energy": float(energy.sum()), "payment": float(payment.sum(skipna=False)), "mean": mean}
         totals[name] = totals.get(name, 0.0) + table[name, part]["payment"]
     for name, paid in totals.items():
-        table[name, TOTAL] = {"energy": float((power[name, "meter"] * weight).sum()), "payment": paid}
+        own = [row for (owner, _), row in table.items() if owner == name]
+        taken = float((power[name, "meter"] * weight).sum())
+        at_mean = sum(row["mean"] * row["energy"] for row in own)
+        table[name, TOTAL] = {"energy": taken, "payment": paid, "mean": at_mean / taken if taken else np.nan}
     # Parts of a site or fleet together, the total after them.
     table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")
     frame.insert(0, "level", [accounts[key].level if key in accounts else "meter" for key in table])
     frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
+    frame["mean_price"] = frame.pop("mean")
+    frame["timing"] = frame["mean_price"] * frame["energy"] - frame["payment"]
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
-    frame.attrs["units"] = {"energy": "MWh", "payment": "USD", "price": "USD/MWh"}
+    usd = {"payment": "USD", "timing": "USD", "price": "USD/MWh", "mean_price": "USD/MWh"}
+    frame.attrs["units"] = {"energy": "MWh"} | usd
     return frame
 
 

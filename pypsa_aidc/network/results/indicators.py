@@ -57,7 +57,7 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
         for flow in charging_and_discharging(n, storage, power.index):
             throughput += float((flow * weight).sum())
     return {
-        "cost": float(costs.operating(n)["cost"].sum()),
+        "cost": float(costs.operating_costs(n)["cost"].sum()),
         "grid": energy["grid"],
         "curtailment": energy["available"] - energy["used"],
         "battery": throughput,

@@ -142,11 +142,11 @@ class Fleet(Load):
         return [self.relief]
 
     @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: bool) -> None:
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
         tied = [name for name, fleet in loads.items() if fleet.terms.spans_horizon]
         if part and tied:
             raise UnsupportedError(
-                f"fleets ({', '.join(tied)}) over a part of the snapshots: in a rolling horizon every window would "
+                f"fleets ({', '.join(tied)}) over {part} snapshots: in a rolling horizon every window would "
                 "start each budget of calls anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...)."
             )

@@ -170,14 +170,14 @@ def solved_snapshots(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.Index:
     NotSolvedError
         There are none.
     """
-    dynamic = n.c.generators.dynamic
-    if MODE not in dynamic or dynamic[MODE].empty:
+    kept = n.c.generators.dynamic.get(MODE, pd.DataFrame())
+    generators = [generator for site in sites.values() for generator in site.loads]
+    solved: pd.Index = n.snapshots[:0] if kept.empty else n.snapshots[columns(kept, generators).notna().all(axis=1)]
+    if not len(solved):
         raise NotSolvedError(
             f"no schedule of AIDC jobs in this network: it is not solved with them. {SOLVE} Power that a plain "
             "n.optimize() gave the jobs is their least energy at any time, not a schedule."
         )
-    generators = [generator for site in sites.values() for generator in site.loads]
-    solved: pd.Index = n.snapshots[columns(dynamic[MODE], generators).notna().all(axis=1)]
     return solved
 
 

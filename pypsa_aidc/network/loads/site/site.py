@@ -164,12 +164,11 @@ class Site(Load):
         return True
 
     @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: bool) -> None:
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
         if part:
-            count = f"{n.model['Generator-p'].sizes['snapshot']} of {len(n.snapshots)}"
             raise UnsupportedError(
-                f"AIDC jobs ({', '.join(loads)}) over {count} snapshots: in a rolling horizon every window would start "
-                "each job anew. Optimise all snapshots at once, or one part of them with "
+                f"AIDC jobs ({', '.join(loads)}) over {part} snapshots: in a rolling horizon every window would "
+                "start each job anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...), within which each job then does its whole tranche."
             )
         costed = [

@@ -1,0 +1,63 @@
+from . import fleet, headroom, network, training
+from .errors import (
+    AIDCError,
+    AuditError,
+    InfeasibleError,
+    InputError,
+    NotSolvedError,
+    PriceWarning,
+    SeriesWarning,
+    SpecError,
+    StaleError,
+    UnitWarning,
+    UnsupportedError,
+)
+from .fleet import Contract, Envelope, Surface
+from .network import compose, extra_functionality, from_matpower, load
+from .progress import show_progress
+from .training import (
+    GPU,
+    Job,
+    ModeTable,
+    Rules,
+    TrainingLoad,
+    Transformer,
+    generate_modes,
+    read_profile,
+)
+
+__version__: str
+
+__all__ = [
+    "GPU",
+    "AIDCError",
+    "AuditError",
+    "Contract",
+    "Envelope",
+    "InfeasibleError",
+    "InputError",
+    "Job",
+    "ModeTable",
+    "NotSolvedError",
+    "PriceWarning",
+    "Rules",
+    "SeriesWarning",
+    "SpecError",
+    "StaleError",
+    "Surface",
+    "TrainingLoad",
+    "Transformer",
+    "UnitWarning",
+    "UnsupportedError",
+    "compose",
+    "extra_functionality",
+    "fleet",
+    "from_matpower",
+    "generate_modes",
+    "headroom",
+    "load",
+    "network",
+    "read_profile",
+    "show_progress",
+    "training",
+]

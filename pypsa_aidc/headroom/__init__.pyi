@@ -1,0 +1,39 @@
+from .bus.answers import Answer, BusHeadroom
+from .bus.study import bus_headroom
+from .bus.training_site import training_headroom
+from .region.call_screen import call_depths, screen_calls
+from .region.calls_path import CallPlan, CallRules, cover, largest_size
+from .region.cleaning import clean
+from .region.demand import Demand, DemandWarning
+from .region.eia930 import read_demand
+from .region.offsets import Offsets
+from .region.peak_cap import can_bind
+from .region.profile import Profile, profiles
+from .region.regional import network_demand, regional_network
+from .region.screen import Screen
+from .region.screening import screen_region
+
+__all__ = [
+    "Answer",
+    "BusHeadroom",
+    "CallPlan",
+    "CallRules",
+    "Demand",
+    "DemandWarning",
+    "Offsets",
+    "Profile",
+    "Screen",
+    "bus_headroom",
+    "call_depths",
+    "can_bind",
+    "clean",
+    "cover",
+    "largest_size",
+    "network_demand",
+    "profiles",
+    "read_demand",
+    "regional_network",
+    "screen_calls",
+    "screen_region",
+    "training_headroom",
+]

@@ -1,0 +1,6 @@
+from ..markup import Table
+from .attachments import Headroom
+from .document import Document, Fact, Map, Notice, Picture, Section
+from .front import WRITERS, report
+
+__all__ = ["WRITERS", "Document", "Fact", "Headroom", "Map", "Notice", "Picture", "Section", "Table", "report"]
