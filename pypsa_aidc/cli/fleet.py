@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,19 +20,57 @@ SCHEDULER_FROM = 110 * 24
 """Hour from which the published trace joins executions completely (Sec. 2.1 of [2], arXiv 2609.05406)."""
 
 
-LAYOUTS = ("alibaba-2026", "generic", "openb-2023", "spot-2026")
-"""Those of `fleet.LAYOUTS`, which takes polars to know."""
+LAYOUTS = ("found", "alibaba-2026", "generic", "openb-2023", "spot-2026")
+"""Those of `fleet.LAYOUTS`, which takes polars to know, and the one that is told from the tables."""
 
 
 def fleet(
     reply: Reply,
-    trace: Annotated[Path | None, typer.Argument(help="Folder of a trace; the synthetic fleet if left out.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Folder, table or archive: jobs (sacct, kubectl, CSV), pod hours, or power (DCGM, Prometheus, "
+            "meters). The synthetic fleet if left out."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results.")] = Path("fleet-results"),
+    inspect: Annotated[
+        bool, typer.Option("--inspect", help="Show what is recognised and what would be dropped; write trace.yaml.")
+    ] = False,
     layout: Annotated[
-        str, typer.Option(help=f"Layout of the trace: {', '.join(LAYOUTS)}.", autocompletion=lambda: list(LAYOUTS))
+        str,
+        typer.Option(
+            help=f"Layout of the trace: {', '.join(LAYOUTS)}, or a YAML file.", autocompletion=lambda: list(LAYOUTS)
+        ),
     ] = LAYOUTS[0],
     utilisation: Annotated[
         Literal["percent", "fraction", "absent"] | None, typer.Option(help="Scale of utilisation in the trace.")
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Zone of times that name none: Europe/Berlin, or +05:30.", show_default=False)
+    ] = None,
+    column: Annotated[list[str] | None, typer.Option(help="MEANING=COLUMN, e.g. start=began, repeatable.")] = None,
+    constant: Annotated[
+        list[str] | None,
+        typer.Option(help="MEANING=VALUE for all rows, repeatable: priority=high, accelerator=A100, layer=eligible."),
+    ] = None,
+    word: Annotated[
+        list[str] | None,
+        typer.Option(help="WORD=MEANING of priorities, repeatable: scavenger=low, or workload:nlp=training."),
+    ] = None,
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(help="MEANING=UNIT, repeatable: start=epoch-s, duration=s, gpu_share=percent, power=kW."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(help="Hours that a job list shows completely: START..END, or whole; found from it by default."),
+    ] = None,
+    duplicates: Annotated[
+        Literal["refuse", "all", "one"], typer.Option(help="Equal rows that name no job or pod.")
+    ] = "refuse",
+    retired: Annotated[
+        list[str] | None, typer.Option(help="Cluster that was taken out of service, repeatable.")
     ] = None,
     mapping: Annotated[
         Literal["conservative", "central", "liberal"], typer.Option(help="Which work is eligible.")
@@ -40,6 +78,10 @@ def fleet(
     rating: Annotated[
         list[str] | None, typer.Option(help="Rating, W, repeatable: A100=400, or 400 for all that are not listed.")
     ] = None,
+    idle: Annotated[
+        list[str] | None, typer.Option(help="W at rest, repeatable: A100=55; 20 % of the rating by default.")
+    ] = None,
+    pue: Annotated[float, typer.Option(help="Facility over IT power.")] = 1.2,
     gap: Annotated[
         list[str] | None, typer.Option(help="START:END, hours in which the record was down, repeatable.")
     ] = None,
@@ -51,8 +93,20 @@ def fleet(
     dry_run: DryRunOption = False,
 ) -> None:
     """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
-    found = None if trace is None else fleets.Trace.read(trace, layout, utilisation=utilisation)
-    central, gaps = _model(reply, rating or []), _gaps(reply, gap or [])
+    central, gaps = _model(reply, rating or [], idle or [], pue), _gaps(reply, gap or [])
+    declared = _declared(reply, zone, column or [], constant or [], word or [], unit or [], window)
+    if trace is not None and layout == "found" and _holds_power(trace):
+        _measured(reply, trace, out, declared, mapping, central, inspect, figures, dry_run)
+        return
+    declared.pop("power", None)
+    found = (
+        None
+        if trace is None
+        else fleets.Trace.read(trace, layout, utilisation=utilisation, duplicates=duplicates, **declared)
+    )
+    if inspect:
+        _inspect(reply, found, out, max_rejected)
+        return
     if dry_run:
         source = "the synthetic fleet" if found is None else f"{found.label}, {len(found.pods)} partitions"
         reply.rehearsed({"trace": trace, "mapping": mapping}, source, out)
@@ -63,7 +117,9 @@ def fleet(
             statistics = made.statistics
             execution: fleets.Execution | None = made.execution
         else:
-            statistics = fleets.Statistics.of(found, keep=keep, max_rejected=max_rejected, gaps=gaps)
+            statistics = fleets.Statistics.of(
+                found, keep=keep, max_rejected=max_rejected, gaps=gaps, retired=retired or []
+            )
             has_summary = found.layout.kind == "hourly" and bool(found.summary)
             execution = fleets.Execution.of(found, keep=keep) if has_summary else None
         reply.synthetic = statistics.synthetic
@@ -107,8 +163,133 @@ def _load(
         reply.figure("figure_12_layers", envelope.plot())
 
 
-def _model(reply: Reply, ratings: list[str]) -> fleets.PowerModel:
-    """Power model with the ratings of the command line over those of the package."""
+def _holds_power(path: Path) -> bool:
+    from pypsa_aidc.fleet.trace.telemetry import power_tables
+
+    return path.exists() and bool(power_tables(path))
+
+
+def _measured(
+    reply: Reply,
+    path: Path,
+    out: Path,
+    declared: dict[str, Any],
+    mapping: Literal["conservative", "central", "liberal"],
+    central: fleets.PowerModel,
+    inspect: bool,
+    figures: bool,
+    dry_run: bool,
+) -> None:
+    """Envelope, tables and figures of samples of power."""
+    import pandas as pd
+
+    from pypsa_aidc.fleet.trace.telemetry import read_power
+
+    asked = {"zone": declared.get("zone", ""), "unit": declared.get("power", "")}
+    asked |= {
+        name: declared.get(field)
+        for name, field in (("columns", "pod_columns"), ("words", "words"), ("constants", "constants"))
+    }
+    power = read_power(path, mapping=mapping, rest=central.idle_watts, **asked)
+    reply.line(str(power.audit))
+    envelope = fleets.Envelope.of_power(power, mapping, central)
+    reply.line(f"hours used: {envelope.coverage}, a sample every {envelope.data.attrs['cadence']}")
+    if inspect:
+        reply.table(power.hours.head(10).to_pandas(), "First hours, MW and MW/min")
+    if inspect or dry_run:
+        reply.rehearsed({"trace": path, "mapping": mapping}, "samples of power", out)
+        return
+    with reply.into(out):
+        envelope.save(reply.file("envelope.nc"))
+        if len(power.audit.to_frame()):
+            reply.keep("audit", power.audit.to_frame(), "What was read")
+        layers = envelope.data[["power", "active", "lowest"]].sum("cluster", skipna=False)
+        table = (
+            layers.mean("hour").to_dataframe().assign(ramp=envelope.data["ramp"].max(("hour", "cluster")).to_series())
+        )
+        reply.keep("layers", pd.DataFrame(table), "Measured power by layer, mean MW; steepest ramp, MW/min")
+        if figures:
+            reply.figure("figure_12_layers", envelope.plot())
+    reply.answer(
+        trace=path, mapping=mapping, coverage=asdict(envelope.coverage), read=power.audit.to_dict(), synthetic=False
+    )
+
+
+def _inspect(reply: Reply, found: fleets.Trace | None, out: Path, max_rejected: float) -> None:
+    """Show what was recognised, the first rows, and what would be dropped; write the layout for editing."""
+    import pandas as pd
+
+    from pypsa_aidc.fleet.trace.tables import scan
+
+    faults = reply.faults
+    faults.require(found is not None, "--inspect", None, "a trace")
+    faults.raise_any()
+    assert found is not None
+    layout = found.layout
+    reply.line(
+        f"{layout.kind} in {', '.join(piece.name for piece in found.pods[:5])}{' …' if len(found.pods) > 5 else ''}"
+    )
+    if found.servers:
+        reply.line(f"servers in {', '.join(piece.name for piece in found.servers[:5])}")
+    columns = {**layout.pod_columns, **{name: f"{value!r} for all rows" for name, value in layout.constants.items()}}
+    rows = [(name, source, str(layout.units.get(name, ""))) for name, source in columns.items()]
+    reply.table(pd.DataFrame(rows, columns=["means", "column", "unit"]), "Columns")
+    for guess in found.guesses:
+        reply.note(f"taken for granted: {guess}")
+    for name in found.ignored:
+        reply.note(f"not part of the trace: {name}")
+    reply.table(scan(found.paths[0]).head(5).collect().to_pandas().astype(str), "First rows")
+    try:
+        statistics = fleets.Statistics.of(found, max_rejected=max_rejected)
+        reply.line(str(statistics.audit))
+        reply.line(f"hours used: {statistics.coverage}")
+    except InputError as error:
+        reply.note(f"would be refused: {error}", style="red")
+    with reply.into(out):
+        layout.save(reply.file("trace.yaml"))
+    reply.answer(columns=columns, guesses=found.guesses, ignored=found.ignored)
+
+
+def _declared(
+    reply: Reply,
+    zone: str | None,
+    columns: list[str],
+    constants: list[str],
+    words: list[str],
+    units: list[str],
+    window: str | None,
+) -> dict[str, Any]:
+    """Fields of a layout that the command line declares."""
+    faults = reply.faults
+    pairs = {"--column": columns, "--constant": constants, "--word": words, "--unit": units}
+    parted = {option: [text.rpartition("=") for text in texts] for option, texts in pairs.items()}
+    for option, given in pairs.items():
+        for text in given:
+            faults.require(bool(text.rpartition("=")[0]) and bool(text.rpartition("=")[2]), option, text, "NAME=VALUE")
+    faults.raise_any()
+    meanings: dict[str, dict[str, str]] = {}
+    for name, _, meaning in parted["--word"]:
+        kind, parting, label = name.partition(":")
+        known = parting and kind in ("priority", "workload", "state", "layer")
+        meanings.setdefault(kind if known else "priority", {})[label if known else name] = meaning
+    unit = {name: (value if _number(value) is None else _number(value)) for name, _, value in parted["--unit"]}
+    declared: dict[str, Any] = {
+        "zone": zone,
+        "pod_columns": {name: source for name, _, source in parted["--column"]},
+        "constants": {name: value for name, _, value in parted["--constant"]},
+        "words": meanings,
+        "power": unit.pop("power", None),
+        "units": unit,
+    }
+    if window:
+        first, parting, last = window.partition("..")
+        edges = [edge if _number(edge) is None else _number(edge) for edge in (first, last)]
+        declared["window"] = edges if parting else window
+    return {name: value for name, value in declared.items() if value}
+
+
+def _model(reply: Reply, ratings: list[str], idle: list[str], pue: float) -> fleets.PowerModel:
+    """Power model with what the command line says of accelerators over what the package knows."""
     faults = reply.faults
     listed, other = dict(fleets.RATINGS), None
     for text in ratings:
@@ -120,8 +301,14 @@ def _model(reply: Reply, ratings: list[str]) -> fleets.PowerModel:
         else:
             faults.require(other is None, "--rating", text, "one rating for all accelerators that are not listed")
             other = watts
+    rest: dict[str, float] = {}
+    for text in idle:
+        name, _, number = text.rpartition("=")
+        watts = _number(number)
+        faults.require(bool(name) and watts is not None and watts >= 0, "--idle", text, "W of at least 0: A100=55")
+        rest[name] = watts or 0.0
     faults.raise_any()
-    return fleets.PowerModel(ratings=listed, other_rating=other)
+    return fleets.PowerModel(ratings=listed, other_rating=other, idle=rest, pue=pue)
 
 
 def _gaps(reply: Reply, texts: list[str]) -> list[tuple[float, float]]:

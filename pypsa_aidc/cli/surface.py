@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -33,6 +34,21 @@ def surface(
     reliability: Annotated[
         list[float] | None, typer.Option(help="Reliability, 0 … 1, repeatable; 0.5, 0.9, 0.95, 0.99 by default.")
     ] = None,
+    derating: Annotated[
+        str, typer.Option(help="Factor on K of the terms, in (0, 1], or measured: that of the rolling origin.")
+    ] = "1",
+    when: Annotated[
+        str | None,
+        typer.Option(
+            help="Windows that count: weekday-evenings (17–20 h of --zone), or peaks:FILE (highest 5 % of a CSV of "
+            "stamps and values).",
+            show_default=False,
+        ),
+    ] = None,
+    zone: Annotated[str, typer.Option(help="Zone of weekday-evenings, e.g. America/Chicago.")] = "UTC",
+    lowest: Annotated[
+        bool, typer.Option("--lowest", help="Lowest sample of each hour instead of its mean, for telemetry.")
+    ] = False,
     q: Annotated[float, typer.Option(help="Fraction of eligible power that is really shed, 0 … 1.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of shifts and bootstraps.")] = 0,
     figures: Annotated[bool, typer.Option(help="Write figures.")] = True,
@@ -46,9 +62,12 @@ def surface(
         if envelope is None
         else fleets.Envelope.read(envelope)
     )
+    load = load.at_lowest() if lowest else load
     reply.synthetic = load.synthetic
     names = load.portfolio(named(portfolio))
     common: dict[str, Any] = {"portfolio": names, "boundary": boundary}
+    condition = _condition(reply, load, when, zone)
+    factor = _derating(reply, derating)
     grid_of = (sorted(set(duration or DURATIONS)), sorted(set(reliability or RELIABILITIES)))
     faults = reply.faults
     check_grid(faults, *grid_of)
@@ -58,7 +77,7 @@ def surface(
         reply.rehearsed({"envelope": envelope}, f"{hours} hours of {len(names)} clusters", out)
         return
     with reply.into(out):
-        coverage = _measure(load, *grid_of, q, seed, common, reply, figures)
+        coverage = _measure(load, *grid_of, q, seed, common, reply, figures, condition, factor)
     asked = {"envelope": envelope, "portfolio": names, "boundary": boundary, "q": q}
     reply.answer(**asked, coverage=coverage, synthetic=reply.synthetic)
 
@@ -72,12 +91,14 @@ def _measure(
     common: dict[str, Any],
     reply: Reply,
     figures: bool,
+    condition: fleets.Condition | None,
+    derating: float | Literal["measured"],
 ) -> str:
     """Write surface, tables and figures, and return which hours were used."""
     import pandas as pd
 
     surfaces = {
-        method: fleets.Surface.of(load, durations, reliabilities, q=q, method=method, **common)
+        method: fleets.Surface.of(load, durations, reliabilities, q=q, method=method, condition=condition, **common)
         for method in ("sup", "linear")
     }
     coverage = str(surfaces["sup"].data.attrs["coverage"])
@@ -103,8 +124,9 @@ def _measure(
     stand_ins = fleets.representations(load, method="linear")
     reply.keep("representations", stand_ins, f"Representations, method linear (cf. Table 6 of {PAPER})")
     try:
-        terms = fleets.Contract.of(load, 4, 0.95, q=q, **common)
+        terms = fleets.Contract.of(load, 4, 0.95, q=q, derating=derating, condition=condition, **common)
         reply.keep("terms", terms.to_frame(), "Terms of a four-hour product at 95 %, method sup")
+        reply.file("terms.json").write_text(json.dumps(terms.to_dict(), indent=2, default=str), encoding="utf-8")
     except InputError as error:
         # E.g. where all work is eligible, nothing is left that could absorb the rebound.
         reply.note(f"no terms: {error}")
@@ -118,6 +140,46 @@ def _measure(
     if figures:
         _figures(load, usual, counterfactuals, eras, tests, reply, common["portfolio"], seed)
     return coverage
+
+
+def _condition(reply: Reply, load: fleets.Envelope, when: str | None, zone: str) -> fleets.Condition | None:
+    """Windows that count, from the command line."""
+    import pandas as pd
+
+    faults = reply.faults
+    if when is None:
+        faults.require(zone == "UTC", "--zone", zone, "none without --when weekday-evenings")
+        faults.raise_any()
+        return None
+    kind, _, path = when.partition(":")
+    if when == "weekday-evenings":
+        remedy = "Its trace has hours without stamps: in Python, give a Condition of your own."
+        faults.require(bool(load.origin), "--when", when, "an envelope with a calendar", remedy)
+        faults.raise_any()
+        return fleets.Condition(start_hours=range(17, 20), weekdays=range(5), zone=zone)
+    faults.require(kind == "peaks" and bool(path), "--when", when, "weekday-evenings, or peaks:FILE")
+    faults.raise_any()
+    try:
+        table = pd.read_csv(path)
+        stamps = pd.to_datetime(table.iloc[:, 0], utc=True)
+        values = pd.to_numeric(table.iloc[:, 1])
+    except (OSError, ValueError, IndexError) as error:
+        faults.add("--when", path, f"a CSV of stamps with a zone and values ({str(error).splitlines()[0]})")
+        faults.raise_any()
+    series = pd.Series(values.to_numpy(), pd.DatetimeIndex(stamps))
+    return fleets.Condition.peaks(series[~series.index.duplicated()], load.data["hour"].to_numpy(), load.origin)
+
+
+def _derating(reply: Reply, text: str) -> float | Literal["measured"]:
+    faults = reply.faults
+    if text == "measured":
+        return "measured"
+    try:
+        return float(text)
+    except ValueError:
+        faults.add("--derating", text, "a factor in (0, 1], or measured")
+        faults.raise_any()
+        raise
 
 
 def _figures(

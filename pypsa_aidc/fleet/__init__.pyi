@@ -51,13 +51,11 @@ from .studies.synchrony import Attribution, Synchrony, attribution, measure_sync
 from .studies.uncertainty import Bootstrap, bootstrap
 from .surface import Surface, shaped
 from .synthetic import SyntheticFleet
-from .trace.audit import Audit, EraWarning
-from .trace.coverage import Coverage, CoverageWarning
+from .trace.audit import Audit, Coverage, CoverageWarning, EraWarning
 from .trace.execution import Execution
-from .trace.layout import Layout
-from .trace.published import LAYOUTS
+from .trace.jobs import inventory, job_spans
+from .trace.layout import LAYOUTS, Layout
 from .trace.schema import CAPACITY_TYPES, CELL_TYPES, JOBS, POD_HOURS, SERVER_HOURS, SPAN_TYPES
-from .trace.spans import inventory, job_spans
 from .trace.statistics import Statistics
 from .trace.trace import Trace
 

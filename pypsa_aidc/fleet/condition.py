@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.fleet.trace.stamps import check_zone
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -23,15 +27,17 @@ class Condition:
     Attributes
     ----------
     start_hours
-        Clock hours at which a window may start, 0 … 23; trace-local for a relative trace.
+        Clock hours at which a window may start, 0 … 23: of `zone` for a trace of stamps, else counted from hour 0.
     weekdays
-        Days of the weekly cycle at which a window may start, 0 … 6; day 0 is the first of a relative trace.
+        Days at which a window may start, 0 … 6: Monday is 0 for a trace of stamps, else the first day of the trace.
     starts
         Whether a window may start in an hour, e.g. the planner's stress hours; one truth value for each hour.
     months
         Thirty-day windows that a window must lie in as a whole; 0 is the first.
     within
         Whether an hour may be part of a window at all, e.g. an era; one truth value for each hour.
+    zone
+        Whose clock and calendar `start_hours` and `weekdays` are of, e.g. ``"America/Chicago"``; for traces of stamps.
 
     Examples
     --------
@@ -44,9 +50,11 @@ class Condition:
     starts: Sequence[bool] | Booleans | None = None
     months: Sequence[int] | None = None
     within: Sequence[bool] | Booleans | None = None
+    zone: str = "UTC"
 
     def __post_init__(self) -> None:
         faults = Faults("Condition")
+        check_zone(faults, self.zone)
         for name, top in (("start_hours", 23), ("weekdays", 6), ("months", 10**6)):
             values = getattr(self, name)
             if values is None:
@@ -66,17 +74,67 @@ class Condition:
         parts = [
             f"{name}={value if isinstance(value, tuple) else f'{int(value.sum())} of {value.size} hours'}"
             for name, value in vars(self).items()
-            if value is not None
+            if value is not None and name != "zone"
         ]
+        parts += [f"zone={self.zone!r}"] if self.zone != "UTC" else []
         return f"Condition({', '.join(parts)})"
 
-    def masks(self, hours: npt.NDArray[np.int64]) -> tuple[Booleans, Booleans]:
-        """Hours that may be part of a window, and hours at which one may start; each of shape (hours,).
+    @classmethod
+    def peaks(
+        cls, series: pd.Series[float], hours: npt.NDArray[np.int64], origin: str, share: float = 0.05
+    ) -> Condition:
+        """Make a condition of the highest hours of a series, e.g. of a region's demand or of temperature.
+
+        Parameters
+        ----------
+        series
+            By stamps with a zone; one value an hour, of which the hours of the trace are looked at.
+        hours, origin
+            Of the trace: `Envelope.data["hour"]` and `Envelope.origin`.
+        share
+            Of the hours that both have, how many count as stress, in (0, 1]; at least one.
 
         Raises
         ------
         InputError
-            A mask that is not as long as the series.
+            No stamps on one of both sides, no hour in common, or a share outside its range.
+
+        Examples
+        --------
+        >>> demand = pd.Series([1.0, 9.0, 2.0], pd.date_range("2026-01-01", periods=3, freq="h", tz="UTC"))
+        >>> Condition.peaks(demand, np.arange(3), "2026-01-01T00:00Z", share=0.3).starts.tolist()
+        [False, True, False]
+        """
+        faults = Faults("Condition")
+        stamped = isinstance(series.index, pd.DatetimeIndex) and series.index.tz is not None
+        faults.require(stamped, "series", type(series.index).__name__, "stamps with a zone")
+        faults.require(bool(origin), "origin", origin, "a trace of stamps")
+        faults.number("share", share, above=0, at_most=1)
+        faults.raise_any()
+        values = series.tz_convert("UTC").reindex(moments(hours, origin)).to_numpy(dtype=float)
+        there = np.isfinite(values)
+        faults.require(
+            bool(there.any()), "series", f"{series.index.min()} … {series.index.max()}", "hours of the trace"
+        )
+        faults.raise_any()
+        count = max(1, int(share * there.sum()))
+        least = np.sort(values[there])[-count]
+        return cls(starts=there & (np.where(there, values, -np.inf) >= least))
+
+    def masks(self, hours: npt.NDArray[np.int64], origin: str = "") -> tuple[Booleans, Booleans]:
+        """Hours that may be part of a window, and hours at which one may start; each of shape (hours,).
+
+        Parameters
+        ----------
+        hours
+            Of the trace, counted from hour 0.
+        origin
+            Moment of hour 0, UTC; empty for a trace without stamps.
+
+        Raises
+        ------
+        InputError
+            A mask that is not as long as the series, or a zone for a trace without stamps.
         """
         faults = Faults("Condition")
         within, starts = np.ones(hours.size, bool), np.ones(hours.size, bool)
@@ -90,8 +148,24 @@ class Condition:
                 mask &= given
         if self.months is not None:
             within &= np.isin(hours // MONTH, self.months)
+        clock, weekday = hours % 24, hours // 24 % 7
+        if origin:
+            local = moments(hours, origin, self.zone)
+            clock, weekday = local.hour.to_numpy(), local.day_of_week.to_numpy()
+        else:
+            remedy = "Its hours count from its start: shift start_hours."
+            faults.require(self.zone == "UTC", "zone", self.zone, "none for a trace without stamps", remedy)
+            faults.raise_any()
         if self.start_hours is not None:
-            starts &= np.isin(hours % 24, self.start_hours)
+            starts &= np.isin(clock, self.start_hours)
         if self.weekdays is not None:
-            starts &= np.isin(hours // 24 % 7, self.weekdays)
+            starts &= np.isin(weekday, self.weekdays)
         return within, starts
+
+
+def moments(hours: npt.NDArray[np.int64], origin: str, zone: str = "UTC") -> pd.DatetimeIndex:
+    """Local moments of the hours of a trace whose hour 0 is at `origin`; shape (hours,)."""
+    zero = datetime.fromisoformat(origin.replace("Z", "+00:00")).astimezone(UTC)
+    stamps = pd.Timestamp(zero) + pd.to_timedelta(hours, unit="h")
+    offset = zone[0] in "+-"
+    return stamps.tz_convert(pd.Timestamp(f"2000-01-01T00:00{zone}").tz if offset else ZoneInfo(zone))

@@ -2,23 +2,75 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
+from pypsa_aidc.fleet.studies.backtest import WEEK, Backtest
 from pypsa_aidc.fleet.surface import Surface
 from pypsa_aidc.fleet.windows import Method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WEEK = 168
+LEAST_WEEKS = 12
+"""Of a trace whose K can be tested: eight weeks of training, four of test."""
+
+SHEET = (
+    "id",
+    "point of interconnection",
+    "voltage",
+    "nameplate by year",
+    "ramp by year",
+    "firm MW",
+    "conditional MW",
+    "trigger",
+    "notice",
+    "response time",
+    "ramp MW/min",
+    "floor MW",
+    "longest event h",
+    "events a day",
+    "events a year",
+    "hours a year",
+    "spacing h",
+    "recovery h",
+    "rebound MW",
+    "reliability",
+    "windows",
+    "data",
+    "delivered share",
+    "delivered share measured",
+    "sources of relief",
+    "price",
+    "penalty",
+    "baseline method",
+    "telemetry interval",
+    "exit upgrade",
+    "exit date",
+    "study",
+)
+"""Fields of the sheet of a conditional load; a trace fills some of them."""
+
+
+def least_windows(reliability: float) -> int:
+    """Fewest windows that say anything about a reliability: one in which a call may fall short, 20 at 95 %.
+
+    Examples
+    --------
+    >>> least_windows(0.95), least_windows(0.99), least_windows(1.0)
+    (20, 100, 20)
+    """
+    return math.ceil(round(1 / (1 - reliability), 6)) if reliability < 1 else 20
 
 
 def net_energy_ratio(duration: float, rebound: float = 1.0, checkpoint: float = 1.0) -> float:
@@ -198,6 +250,7 @@ class Contract:
             ("reliability of ten calls, at least", 100 * self.all_delivered(10), "%"),
             ("realised fraction q", 100 * self.q, "%"),
             ("derating", 100 * self.derating, "%"),
+            ("K before q and derating", self.power, "MW"),
             ("clusters", len(self.portfolio), ""),
             ("net over gross curtailed energy", 100 * self.net_energy, "%"),
             ("rebound of a call", self.rebound_energy, "MWh"),
@@ -216,6 +269,33 @@ class Contract:
         word = " (synthetic fleet)" if self.synthetic else ""
         title = f"Contract: {self.offer:.4g} MW for {self.duration} h at {self.reliability:g}{word}"
         return card(self, lambda: [Table("", self.to_frame())], self.plot, title=title)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sheet of the load as far as a trace fills it, ready for JSON: `SHEET`, `basis` and `missing`.
+
+        What the trace cannot know, such as the point of interconnection or the price, is None and listed, never a
+        default.
+        """
+        known: dict[str, Any] = {
+            "conditional MW": self.offer,
+            "floor MW": self.noneligible,
+            "longest event h": self.duration,
+            "events a year": math.floor(self.calls_per_week * 52),
+            "hours a year": math.floor(self.calls_per_week * 52) * self.duration,
+            "spacing h": self.spacing,
+            "recovery h": self.recovery_time,
+            "rebound MW": self.recovery_share * self.noneligible,
+            "reliability": self.reliability,
+            "windows": self.basis.get("estimate of K"),
+            "data": f"{self.source}, {self.basis.get('hours used', 'hours not recorded')}",
+            "delivered share": self.q,
+            "sources of relief": "preemption of eligible work (K)",
+            "ramp MW/min": self.basis.get("steepest ramp seen"),
+            "telemetry interval": self.basis.get("telemetry interval"),
+        }
+        sheet = {name: known.get(name) for name in SHEET}
+        basis = {"K before q and derating, MW": self.power, "derating": self.derating, **self.basis}
+        return {**sheet, "basis": basis, "missing": [name for name, value in sheet.items() if value is None]}
 
     def plot(self) -> Figure:
         """Draw one call: relief, rebound until it is recovered, and the earliest next call."""
@@ -244,12 +324,13 @@ class Contract:
         boundary: Boundary = "idle-retained",
         method: Method = "sup",
         q: float = 1.0,
-        derating: float = 1.0,
+        derating: float | Literal["measured"] = 1.0,
         rebound: float = 1.0,
         checkpoint: float = 1.0,
         recovery_share: float = 0.1,
         recalibrate_after: float = 4.0,
         signed: date | None = None,
+        condition: Condition | None = None,
     ) -> Contract:
         """Terms that the history of a fleet supports.
 
@@ -259,8 +340,13 @@ class Contract:
             As for `pypsa_aidc.fleet.surface`.
         duration, reliability
             The product.
-        q, derating, rebound, checkpoint, recovery_share, recalibrate_after, signed
+        derating
+            See `Contract`; ``"measured"`` takes what the rolling origin of `Backtest.of` finds for this product. If the
+            trace is long enough for it, `basis` says what it finds, applied or not.
+        q, rebound, checkpoint, recovery_share, recalibrate_after, signed
             See `Contract`.
+        condition
+            Windows that count, e.g. those of stress hours; at least `least_windows` of them.
 
         Returns
         -------
@@ -269,10 +355,32 @@ class Contract:
         Raises
         ------
         InputError
-            A term outside its range, or no window of that duration.
+            A term outside its range, no window of that duration, too few under a condition, or a trace too short to
+            measure the derating.
         """
-        K = Surface.of(envelope, (duration,), (reliability,), portfolio=portfolio, boundary=boundary, method=method)
+        K = Surface.of(
+            envelope,
+            (duration,),
+            (reliability,),
+            portfolio=portfolio,
+            boundary=boundary,
+            method=method,
+            condition=condition,
+        )
         names, attrs = envelope.portfolio(portfolio), K.data.attrs
+        faults = Faults("Contract")
+        least = least_windows(reliability)
+        enough = condition is None or K.windows[duration] >= least
+        remedy = "Take a longer trace, a wider condition or a lower reliability."
+        faults.require(enough, "condition", f"{K.windows[duration]} windows", f"at least {least}", remedy)
+        tested = _tested(envelope, duration, reliability, names, boundary, method)
+        measured = derating == "measured"
+        if measured and tested is None:
+            remedy = "Give a number, or 1 for none."
+            faults.add("derating", "measured", "a trace of at least twelve weeks that offers anything", remedy)
+        faults.raise_any()
+        applied = float(derating) if not isinstance(derating, str) or tested is None else tested
+        rolling = "trace too short" if tested is None else f"{100 * tested:.4g} %"
         rest = envelope.data["power"].sel(cluster=list(names), layer=["floor", "shift"])
         return Contract(
             power=K.at(duration, reliability),
@@ -280,7 +388,7 @@ class Contract:
             reliability=reliability,
             noneligible=float(rest.sum(("cluster", "layer"), skipna=False).mean()),
             q=q,
-            derating=derating,
+            derating=applied,
             rebound=rebound,
             checkpoint=checkpoint,
             recovery_share=recovery_share,
@@ -296,5 +404,35 @@ class Contract:
                 "power model": str(attrs.get("power_model", "not recorded")),
                 "hours used": str(attrs["coverage"]),
                 "estimate of K": f"{method}, {K.windows[duration]:,} windows",
+                **({} if condition is None else {"windows that count": repr(condition)}),
+                "derating of the rolling origin": f"{rolling}{', applied' if measured else ', not applied'}",
+                **_measured_within_the_hour(envelope, names),
             },
         )
+
+
+def _tested(
+    envelope: Envelope,
+    duration: int,
+    reliability: float,
+    names: tuple[str, ...],
+    boundary: Boundary,
+    method: Method,
+) -> float | None:
+    """Derating that the rolling origin finds; None if the trace is too short or offers nothing."""
+    if envelope.data.sizes["hour"] < LEAST_WEEKS * WEEK or reliability >= 1:
+        return None
+    test = Backtest.of(envelope, (duration,), reliability, portfolio=names, boundary=boundary, method=method)
+    found = float(test.derating[duration]) if duration in test.derating.index else float("nan")
+    return found if np.isfinite(found) and found > 0 else None
+
+
+def _measured_within_the_hour(envelope: Envelope, names: tuple[str, ...]) -> dict[str, str]:
+    """What telemetry says of the inside of hours: its interval and the steepest ramp of eligible power."""
+    if "ramp" not in envelope.data:
+        return {}
+    ramp = float(envelope.data["ramp"].sel(cluster=list(names), layer="eligible").sum("cluster").max())
+    return {
+        "telemetry interval": str(envelope.data.attrs.get("cadence", "")),
+        "steepest ramp seen": f"{ramp:.4g} MW/min",
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,11 @@ import pandas as pd
 import polars as pl
 import xarray as xr
 
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults, InputError, UnitWarning
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
-from pypsa_aidc.fleet.trace.coverage import coverage_of, warn_of_holes
+from pypsa_aidc.fleet.trace import telemetry
+from pypsa_aidc.fleet.trace.audit import Coverage, coverage_of, warn_of_holes
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.progress import waiting
 
@@ -44,7 +46,8 @@ class Envelope:
     ----------
     data : xarray.Dataset
         `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
-        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1).
+        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and
+        `origin` (moment of hour 0) where the trace has stamps.
 
     Raises
     ------
@@ -109,6 +112,11 @@ class Envelope:
         return bool(self.data.attrs.get("synthetic", 0))
 
     @property
+    def origin(self) -> str:
+        """Moment of hour 0, UTC, where the trace has stamps; else empty."""
+        return str(self.data.attrs.get("origin", ""))
+
+    @property
     def clusters(self) -> tuple[str, ...]:
         """Names of the clusters."""
         return tuple(map(str, self.data["cluster"].to_numpy()))
@@ -122,6 +130,11 @@ class Envelope:
     def valid(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Whether an hour is there; shape (hours,)."""
         return np.asarray(~np.isnan(self.data["power"].to_numpy()[:, 0, 0]))
+
+    @property
+    def coverage(self) -> Coverage:
+        """How many of the hours are there, and the longest hole."""
+        return coverage_of(self.valid)
 
     @property
     def workload(self) -> xr.DataArray:
@@ -250,7 +263,7 @@ class Envelope:
         """
         power_model = model or PowerModel()
         hours, valid = statistics.hours, statistics.valid
-        clusters = sorted(statistics.cells["cluster"].cast(pl.String).unique().to_list())
+        clusters = statistics.clusters
         cells = statistics.cells.with_columns(
             layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
             pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
@@ -258,6 +271,7 @@ class Envelope:
         standing, active = cell_power(cells, power_model)
         running = (cells["state"].cast(pl.String) == "active").to_numpy()
         host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
+        host += power_model.host_share * (standing + active)
         place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()
         index = place * len(LAYERS) + cells["layer_code"].to_numpy()
         shape = (hours.size, len(clusters), len(LAYERS))
@@ -281,6 +295,7 @@ class Envelope:
                     "source": statistics.audit.source,
                     "synthetic": int(statistics.synthetic),
                     "power_model": power_model.describe(cells["accelerator"].cast(pl.String).unique()),
+                    **({"origin": statistics.audit.origin} if statistics.audit.origin else {}),
                 },
             )
         )
@@ -303,6 +318,155 @@ class Envelope:
             faults = Faults(f"Envelope in '{path}'")
             faults.add("file", str(error).splitlines()[0], "netCDF written by Envelope.save")
             raise InputError(faults.subject, tuple(faults)) from error
+
+    @classmethod
+    def from_power(
+        cls,
+        path: str | Path,
+        *,
+        mapping: Mapping = "central",
+        model: PowerModel | None = None,
+        **declared: Any,
+    ) -> Envelope:
+        """Envelope of measured power: exports of DCGM or Prometheus, records of racks or meters.
+
+        Hours in which a sensor was silent that had been there before, or had less than 95 % of its samples, are
+        missing. The lowest sample and the steepest ramp of each hour are kept (`lowest`, `ramp`; see `at_lowest`).
+
+        Parameters
+        ----------
+        path
+            Table, folder or archive of tables.
+        mapping
+            Which labels are eligible, as for `of`.
+        model
+            Its PUE, and what accelerators draw at rest, which a pause does not take off the load; the central one of
+            Table 4 of [2] if None. Of meters that name no accelerator, all power counts as active.
+        declared
+            `unit` (``"W"``, ``"kW"``, ``"MW"``), `zone`, `columns`, `words`, `constants`, as for
+            `pypsa_aidc.fleet.trace.telemetry.read_power`; labels of what is interruptible are needed, e.g.
+            ``constants={"layer": "eligible"}``.
+
+        Returns
+        -------
+        Envelope
+            Without host power and unallocated GPUs.
+
+        Warns
+        -----
+        CoverageWarning
+            More than 5 % of the hours are missing.
+
+        Raises
+        ------
+        InputError
+            No table of power, a unit or label that nobody says, stamps without a zone.
+        """
+        power_model = model or PowerModel()
+        power = telemetry.read_power(path, mapping=mapping, rest=power_model.idle_watts, **declared)
+        return cls.of_power(power, mapping, power_model)
+
+    @classmethod
+    def of_power(cls, power: telemetry.Power, mapping: Mapping, model: PowerModel) -> Envelope:
+        """Envelope of power that was read by `pypsa_aidc.fleet.trace.telemetry.read_power`."""
+        clusters = sorted(power.observed["cluster"].unique().to_list()) or sorted(power.hours["cluster"].unique())
+        first, last = (int(edge) for edge in (power.hours["hour"].min(), power.hours["hour"].max()))  # type: ignore[arg-type]
+        shape = (last - first + 1, len(clusters), len(LAYERS))
+        at = (power.hours["hour"].to_numpy() - first) * len(clusters)
+        at = at + power.hours["cluster"].cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).to_numpy()
+        at = at * len(LAYERS) + power.hours["layer"].cast(pl.Enum(LAYERS)).to_physical().cast(pl.Int64).to_numpy()
+        seen = power.observed.group_by("hour").len().filter(pl.col("len") == len(clusters))["hour"].to_numpy()
+        valid = np.isin(np.arange(first, last + 1), seen)
+        faults = Faults(f"Envelope of {power.audit.source}")
+        faults.require(bool(valid.any()), "hours", str(power.audit), "one that all sensors were seen in")
+        faults.raise_any()
+        values = {name: power.hours[name].to_numpy() for name in ("power", "lowest", "ramp")}
+        values["active"] = values["power"] - power.hours["rest"].to_numpy()
+        data: dict[str, Any] = {}
+        for name in ("power", "active", "host_active", "lowest", "ramp"):
+            cube = np.bincount(at, values.get(name, np.zeros(at.size)), int(np.prod(shape))).reshape(shape)
+            cube[~valid] = np.nan
+            units = "MW/min" if name == "ramp" else "MW"
+            data[name] = (("hour", "cluster", "layer"), np.maximum(cube, 0.0), {"units": units})
+        for name in ("host_idle", "unallocated"):
+            data[name] = (
+                ("hour", "cluster"),
+                np.where(valid[:, np.newaxis], np.zeros(shape[:2]), np.nan),
+                {"units": "MW"},
+            )
+        attrs = {"pue": model.pue, "mapping": mapping, "source": power.audit.source, "synthetic": 0}
+        attrs |= {"origin": power.audit.origin, "cadence": f"{power.cadence * 3600:g} s", "power_model": "measured"}
+        hours = ("hour", np.arange(first, last + 1), {"units": "h"})
+        whole = xr.Dataset(data, coords={"hour": hours, "cluster": clusters, "layer": list(LAYERS)}, attrs=attrs)
+        # The first and the last hour of a record are seldom whole ones.
+        ends = np.flatnonzero(valid)[[0, -1]]
+        result = Envelope(whole.isel(hour=slice(ends[0], ends[1] + 1)))
+        warn_of_holes(coverage_of(result.valid), power.audit.source)
+        warn_of_size(result)
+        return result
+
+    def at_lowest(self) -> Envelope:
+        """Envelope of the lowest sample of each hour instead of its mean: K of it holds within the hour too.
+
+        Raises
+        ------
+        InputError
+            The power was not measured within the hour.
+        """
+        faults = Faults("Envelope")
+        faults.require("lowest" in self.data, "data", sorted(map(str, self.data.data_vars)), "'lowest', of telemetry")
+        faults.raise_any()
+        rest = self.data["power"] - self.data["active"]
+        lowest = xr.ufuncs.minimum(self.data["lowest"], self.data["power"])
+        active = (lowest - rest).clip(min=0)
+        data = self.data.assign(power=lowest.assign_attrs(units="MW"), active=active.assign_attrs(units="MW"))
+        return Envelope(data)
+
+    def with_measured(self, measured: Envelope, layers: Sequence[str] | None = None) -> Envelope:
+        """Put measured power in the place of modelled power, in the hours that both have.
+
+        Parameters
+        ----------
+        measured
+            Of the same clusters; its hours are brought onto these by the moment of hour 0.
+        layers
+            Layers that were measured; all if None. The others stay modelled.
+
+        Raises
+        ------
+        InputError
+            Other clusters, unknown layers, or no hour in common.
+        """
+        faults = Faults("Measured power")
+        chosen = list(LAYERS if layers is None else layers)
+        faults.require(set(chosen) <= set(LAYERS), "layers", chosen, f"among {', '.join(LAYERS)}")
+        faults.require(measured.clusters == self.clusters, "clusters", measured.clusters, f"{self.clusters}")
+        faults.require(bool(self.origin) == bool(measured.origin), "origin", measured.origin, self.origin or "none")
+        faults.raise_any()
+        shift = 0
+        if self.origin:
+            apart = pd.Timestamp(measured.origin) - pd.Timestamp(self.origin)
+            faults.require(
+                apart % pd.Timedelta(hours=1) == pd.Timedelta(0), "origin", measured.origin, "whole hours apart"
+            )
+            shift = int(apart / pd.Timedelta(hours=1))
+        theirs = measured.data.assign_coords(hour=measured.data["hour"] + shift)
+        common = np.intersect1d(theirs["hour"], self.data["hour"])
+        faults.require(common.size > 0, "hours", "none in common", "hours that both have")
+        faults.raise_any()
+        hours = np.arange(common.min(), common.max() + 1)
+        data, theirs = self.data.sel(hour=hours).copy(deep=True), theirs.reindex(hour=hours)
+        gone = ~(theirs["power"] >= 0).all(("cluster", "layer"))
+        for name in ("power", "active", "host_active"):
+            data[name].loc[{"layer": chosen}] = theirs[name].sel(layer=chosen)
+        for name in VARIABLES:
+            data[name] = data[name].where(~gone).assign_attrs(units="MW")
+        text = f"{data.attrs.get('power_model', 'modelled')}; {', '.join(chosen)} measured"
+        return Envelope(
+            data.assign_attrs(
+                power_model=text, source=f"{self.data.attrs['source']}, measured: {measured.data.attrs['source']}"
+            )
+        )
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, *, source: str, pue: float = 1.2) -> Envelope:
@@ -372,7 +536,20 @@ class Envelope:
             cube[name].attrs["units"] = "MW"
         result = Envelope(cube.assign_attrs(pue=pue, mapping="given", power_model="given", source=source, synthetic=0))
         warn_of_holes(coverage_of(result.valid), source)
+        warn_of_size(result)
         return result
+
+
+HUGE = 5000.0
+"""MW; no data center draws more, so that power above it was probably given in kW or W."""
+
+
+def warn_of_size(envelope: Envelope) -> None:
+    """Warn the caller's caller of power that looks as if it were given in another unit."""
+    mean = float(envelope.workload.mean())
+    if mean > HUGE:
+        text = f"{envelope.data.attrs['source']}: {mean:,.0f} MW in the mean: were W or kW given as MW?"
+        warnings.warn(text, UnitWarning, stacklevel=3)
 
 
 def _capacity(
@@ -389,11 +566,11 @@ def _capacity(
     code = table["cluster"].cast(pl.String).cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).to_numpy()
     index = (table["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + code
     names = table["accelerator"].cast(pl.String)
-    rating = names.replace_strict({name: model.rating(name) for name in names.unique()}, return_dtype=pl.Float64)
+    rest = names.replace_strict({name: model.idle_watts(name) for name in names.unique()}, return_dtype=pl.Float64)
     free = (table["gpus"] - table["gpu_hours"].fill_null(0)).clip(0).to_numpy()
     size = shape[0] * shape[1]
     draws = {
-        "unallocated": free * rating.to_numpy() * model.idle_fraction,
+        "unallocated": free * rest.to_numpy(),
         "host_idle": table["cores"].to_numpy() * model.host_idle,
     }
     return {name: np.bincount(index, watts / 1e6, size).astype(float).reshape(shape) for name, watts in draws.items()}

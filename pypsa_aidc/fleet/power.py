@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +55,36 @@ DATASHEET_RATINGS: Mapping[str, float] = MappingProxyType(
 """Ratings of common accelerators that Table 4 of [2] does not list, W: the largest thermal design or board power in the
 makers' data sheets, of the SXM or OAM form where there is one. They stand in where a model lists no rating of its own.
 """
+
+_SLICE = re.compile(r"(?<![a-z0-9])(\d)g(?![a-z0-9])")
+
+
+def spelled(name: str, known: Iterable[str]) -> tuple[str, float] | None:
+    """Accelerator that a name of DCGM, Slurm or Kubernetes stands for, and which share of it: below 1 for MIG slices.
+
+    Parameters
+    ----------
+    name
+        E.g. ``"NVIDIA A100-SXM4-80GB"``, ``"a100"``, ``"a100_1g.5gb"``.
+    known
+        Names to choose among: the one of most words that all occur.
+
+    Examples
+    --------
+    >>> spelled("NVIDIA H100 PCIe", RATINGS | DATASHEET_RATINGS)
+    ('H100-PCIe', 1.0)
+    >>> spelled("nvidia_a100_3g.20gb", RATINGS)
+    ('A100', 0.42857142857142855)
+    >>> spelled("gaudi2", RATINGS) is None
+    True
+    """
+    words = set(re.split(r"[^a-z0-9]+", name.lower()))
+    fits = [(len(parts), one) for one in known if (parts := set(re.split(r"[^a-z0-9]+", one.lower()))) <= words]
+    if not fits:
+        return None
+    slices = _SLICE.search(name.lower().replace("_", "-"))
+    return max(fits)[1], int(slices[1]) / 7 if slices else 1.0
+
 
 UNLIKELY = 10.0
 """W; a rating below it was probably given in kW."""
@@ -112,7 +144,17 @@ class PowerModel:
     pue
         Facility over IT power, at least 1.
     other_rating
-        Rating of accelerators that `ratings` does not list, W; with None, those without a data sheet are refused.
+        Rating of accelerators that `ratings` does not list, W; with None, those without a data sheet are refused. Names
+        are understood as DCGM, Slurm and Kubernetes spell them (`spelled`); a MIG slice draws its share.
+    idle
+        Accelerator → W that it draws at rest, where that is known better than `idle_fraction` of its rating.
+    levels
+        Accelerator → W that it draws at utilisation 0, 0.25, 0.5, 0.75, 1, measured; instead of its rating and of the
+        curve, for all workloads. Levels may fall, but not below what it draws at rest.
+    caps
+        Accelerator → W that it is capped at; between the knots of the curve the cap is approached from below.
+    host_share
+        Power of hosts over that of the GPUs that jobs hold, at least 0; for fleets whose cores are not known.
 
     Raises
     ------
@@ -147,6 +189,10 @@ class PowerModel:
     host_peak: float = 4.0
     pue: float = 1.2
     other_rating: float | None = None
+    idle: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    caps: Mapping[str, float] = field(default_factory=dict)
+    host_share: float = 0.0
 
     def __post_init__(self) -> None:
         faults = Faults("Power model")
@@ -154,6 +200,8 @@ class PowerModel:
             faults.number(f"ratings['{accelerator}']", rating, above=0)
         if self.other_rating is not None:
             faults.number("other_rating", self.other_rating, above=0)
+        unknown = sorted(set(self.curves) - set(WORKLOADS))
+        faults.require(not unknown, "curves", unknown, f"workloads: {', '.join(WORKLOADS)}")
         for workload in WORKLOADS:
             curve = tuple(self.curves.get(workload, ()))
             good = len(curve) == len(KNOTS) + 1 and list(curve) == sorted(curve) and 0 <= curve[0] <= curve[-1] <= 1
@@ -166,6 +214,16 @@ class PowerModel:
         faults.number("host_peak", self.host_peak, at_least=0)
         faults.require(not self.host_peak < self.host_idle, "host_peak", self.host_peak, f"at least {self.host_idle}")
         faults.number("pue", self.pue, at_least=1)
+        faults.number("host_share", self.host_share, at_least=0)
+        for name, watts in self.idle.items():
+            faults.number(f"idle['{name}']", watts, at_least=0)
+        for name, watts in self.caps.items():
+            faults.number(f"caps['{name}']", watts, above=0)
+        for name, levels in self.levels.items():
+            fits = len(levels) == len(KNOTS) + 1 and all(np.isfinite(level) and level >= 0 for level in levels)
+            faults.require(fits, f"levels['{name}']", tuple(levels), "five W, at utilisation 0, 0.25, 0.5, 0.75, 1")
+            rest = self.idle.get(name, 0.0)
+            faults.require(not fits or min(levels) >= rest, f"levels['{name}']", tuple(levels), f"at least {rest:g} W")
         faults.raise_any()
         given = {f"ratings['{name}']": rating for name, rating in self.ratings.items()}
         given |= {} if self.other_rating is None else {"other_rating": self.other_rating}
@@ -180,16 +238,60 @@ class PowerModel:
         return max(0.0, round((self.online_floor - self.idle_fraction) / (1 - self.idle_fraction), 15))
 
     def rating(self, accelerator: str) -> float:
-        """Rating of one accelerator, W."""
-        listed = self.ratings.get(accelerator, self.other_rating)
-        listed = DATASHEET_RATINGS.get(accelerator) if listed is None else listed
+        """Rating of one accelerator, W: its own, else the one its name stands for, else that of a data sheet."""
+        listed = self._of(self.ratings, accelerator)
+        if listed is None and (own := self._of(self.levels, accelerator)) is not None:
+            return float(max(own))
+        listed = self.other_rating if listed is None else listed
+        listed = self._of(DATASHEET_RATINGS, accelerator) if listed is None else listed
         if listed is None:
             faults = Faults("Power model")
-            remedy = "Give its rating, or other_rating for all unlisted ones."
+            remedy = "Give its rating, or other_rating for all unlisted ones (--rating NAME=W, or --rating W)."
             names = ", ".join(dict.fromkeys((*self.ratings, *DATASHEET_RATINGS)))
             faults.add("accelerator", accelerator, f"one of {names}", remedy)
             faults.raise_any()
-        return float(listed)  # type: ignore[arg-type]
+        return float(listed)
+
+    @staticmethod
+    def _of(table: Mapping[str, Any], accelerator: str) -> Any:
+        """Entry of an accelerator by its name or by what the name stands for, scaled to its slice; None if none."""
+        if accelerator in table:
+            return table[accelerator]
+        found = spelled(accelerator, table)
+        if found is None:
+            return None
+        name, share = found
+        value = table[name]
+        return tuple(share * level for level in value) if isinstance(value, Sequence) else share * value
+
+    def idle_watts(self, accelerator: str) -> float:
+        """W that an accelerator draws at rest: its own, else the lowest of its levels, else φ of its rating."""
+        own = self._of(self.idle, accelerator)
+        if own is not None:
+            return float(own)
+        share = self.idle_fraction * self.rating(accelerator)
+        levels = self._of(self.levels, accelerator)
+        return float(share if levels is None else min(share, *levels))
+
+    def active_weights(self, accelerator: str, workload: str) -> Floats:
+        """Weights of `SUMS`, W, whose sum is the draw of active rows above rest; shape (6,)."""
+        rest, rating = self.idle_watts(accelerator), self.rating(accelerator)
+        levels, cap = self._of(self.levels, accelerator), self._of(self.caps, accelerator)
+        own = self._of(self.idle, accelerator) is not None
+        if levels is None and cap is None:
+            span = rating - rest if own else (1 - self.idle_fraction) * rating
+            return max(span, 0.0) * self.span_weights(workload)
+        if levels is None:
+            watts = rest + (rating - rest) * self.value(workload, (*KNOTS, 1.0))
+            unknown = rest + (rating - rest) * self._unknown(workload)
+        else:
+            watts = np.asarray(levels, dtype=float)
+            unknown = rest + self.null_value * (watts.max() - rest)
+        if cap is not None:
+            watts, unknown = np.minimum(watts, cap), min(unknown, cap)
+        above = np.maximum(watts - rest, 0.0)
+        slopes = np.diff(above) / np.diff((*KNOTS, 1.0))
+        return np.concatenate([[above[0], max(unknown - rest, 0.0) - above[0]], slopes[:1], np.diff(slopes)])
 
     def describe(self, accelerators: Iterable[str]) -> str:
         """Say in one line what the model takes for these accelerators, for terms and for the metadata of results.
@@ -199,11 +301,21 @@ class PowerModel:
         >>> PowerModel().describe(["A100"])
         'A100 400 W, curves ANCHORED, idle 20 %, unknown utilisation 30 % of the span, PUE 1.2'
         """
-        ratings = ", ".join(f"{name} {self.rating(name):g} W" for name in sorted(set(accelerators)))
+        ratings = ", ".join(self._told(name) for name in sorted(set(accelerators)))
         named = {"ANCHORED": ANCHORED, "LINEAR": LINEAR, "MEASURED_MID": MEASURED_MID, "MEASURED_LOW": MEASURED_LOW}
         curves = next((name for name, curve in named.items() if dict(curve) == dict(self.curves)), "own")
         idle, unknown = (f"{100 * share:.3g} %" for share in (self.idle_fraction, self.null_value))
-        return f"{ratings}, curves {curves}, idle {idle}, unknown utilisation {unknown} of the span, PUE {self.pue:g}"
+        host = f", hosts {100 * self.host_share:.3g} % of GPUs" if self.host_share else ""
+        text = f"{ratings}, curves {curves}, idle {idle}, unknown utilisation {unknown} of the span, PUE {self.pue:g}"
+        return text + host
+
+    def _told(self, accelerator: str) -> str:
+        parts = [f"{accelerator} {self.rating(accelerator):g} W"]
+        for word, table in (("idle", self.idle), ("levels", self.levels), ("cap", self.caps)):
+            own = self._of(table, accelerator)
+            if own is not None:
+                parts.append(f"{word} {'/'.join(format(w, 'g') for w in np.atleast_1d(own))} W")
+        return " ".join(parts)
 
     def value(self, workload: str, utilisation: npt.ArrayLike) -> Floats:
         """Share of the idle-to-rating span that an active GPU draws: g(u), with the floor of online inference in it.
@@ -230,6 +342,11 @@ class PowerModel:
         weights = compression * np.concatenate([start, slopes[:1], np.diff(slopes)])
         weights[0] += floor
         return weights
+
+    def _unknown(self, workload: str) -> float:
+        """Share of the span where utilisation is unknown, with the floor of online inference in it."""
+        floor, compression = self._floor(workload)
+        return floor + compression * self.null_value
 
     def _floor(self, workload: str) -> tuple[float, float]:
         """Intercept c₀ and the factor that keeps saturation in place; (0, 1) for all but online inference."""
@@ -293,9 +410,10 @@ def power_draws(
     seed
         Number or generator; the same one gives the same draws.
     central
-        Model around which is drawn; its curves are the anchored family.
+        Model around which is drawn. Half of the draws take `LINEAR` curves if its own are `ANCHORED`.
     ranges
-        Ranges; those of Table 4 of [2] if None.
+        Ranges, taken as they are. If None, those of Table 4 of [2], moved along where a value of `central` is not the
+        one of the table, so that it lies in them.
 
     Returns
     -------
@@ -311,24 +429,49 @@ def power_draws(
     faults = Faults("Power draws")
     faults.number("count", count, at_least=1, integer=True)
     faults.raise_any()
-    middle, spread = central or PowerModel(), ranges or PowerRanges()
+    middle = central or PowerModel()
+    spread = ranges or PowerRanges()
+    bounds = {name: getattr(spread, name) if ranges else _around(name, middle, spread) for name in _DRAWN}
     rng = np.random.default_rng(seed)
     # A stream of their own: the draws of Table 4 of [2] stay what they were before data sheets were known.
     (others,) = rng.spawn(1)
     unlisted = {} if middle.other_rating is not None else dict(DATASHEET_RATINGS)
+    linear_too = ranges is not None or dict(middle.curves) == dict(ANCHORED)
     models = []
     for _ in range(count):
-        drawn = {name: float(rng.uniform(*getattr(spread, name))) for name in _DRAWN}
+        drawn: dict[str, Any] = {name: float(rng.uniform(*bounds[name])) for name in _DRAWN}
+        drawn["host_peak"] = max(drawn["host_peak"], drawn["host_idle"])
         ratings = {}
         for accelerator, rating in middle.ratings.items():
-            bounds = next((pair for key, pair in spread.ratings.items() if accelerator.startswith(key)), None)
-            ratings[accelerator] = float(rng.uniform(*(bounds or np.multiply(spread.multiplier, rating))))
+            pair = next((pair for key, pair in spread.ratings.items() if accelerator.startswith(key)), None)
+            if pair is None:
+                pair = (spread.multiplier[0] * rating, spread.multiplier[1] * rating)
+            elif ranges is None and accelerator in RATINGS:
+                pair = (pair[0] * rating / RATINGS[accelerator], pair[1] * rating / RATINGS[accelerator])
+            ratings[accelerator] = float(rng.uniform(*pair))
         for accelerator, rating in unlisted.items():
             if accelerator not in ratings:
                 ratings[accelerator] = float(others.uniform(*np.multiply(spread.multiplier, rating)))
-        curves = LINEAR if rng.random() < spread.linear_share else middle.curves
-        models.append(replace(middle, ratings=ratings, curves=curves, **drawn))
+        curves = LINEAR if rng.random() < spread.linear_share and linear_too else middle.curves
+        extra: dict[str, Any] = {}
+        if middle.levels:
+            factors = {name: float(others.uniform(*spread.multiplier)) for name in middle.levels}
+            extra["levels"] = {name: tuple(factors[name] * w for w in watts) for name, watts in middle.levels.items()}
+            extra["idle"] = {name: factors.get(name, 1.0) * watts for name, watts in middle.idle.items()}
+        models.append(replace(middle, ratings=ratings, curves=curves, **drawn, **extra))
     return tuple(models)
+
+
+def _around(name: str, central: PowerModel, spread: PowerRanges) -> tuple[float, float]:
+    """Range of a parameter, moved in proportion where the central value is not the one it was made for."""
+    usual, own = float(getattr(PowerModel(), name)), float(getattr(central, name))
+    low, high = getattr(spread, name)
+    if own == usual:
+        return low, high
+    floor = 1.0 if name == "pue" else 0.0
+    moved = [floor + (own - floor) * (edge - floor) / (usual - floor) for edge in (low, high)]
+    most = {"idle_fraction": 0.999, "online_floor": 1.0, "null_value": 1.0}.get(name, float("inf"))
+    return moved[0], min(moved[1], most)
 
 
 @dataclass(frozen=True)
@@ -393,11 +536,8 @@ def coefficients(models: tuple[PowerModel, ...], features: pl.DataFrame) -> Coef
     shape = (len(models), features.height)
     idle, span = np.empty(shape), np.zeros((*shape, len(SUMS)))
     for row, model in enumerate(models):
-        rating = np.array([model.rating(name) for name in accelerators]) / 1e6
-        weights = {name: model.span_weights(name) for name in WORKLOADS}
-        idle[row] = model.idle_fraction * rating
-        span[row] = (
-            np.array([weights[name] for name in workloads])
-            * ((1 - model.idle_fraction) * rating * active)[:, np.newaxis]
-        )
+        idle[row] = np.array([model.idle_watts(name) for name in accelerators]) / 1e6
+        pairs = {pair: model.active_weights(*pair) / 1e6 for pair in set(zip(accelerators, workloads, strict=True))}
+        weights = np.array([pairs[pair] for pair in zip(accelerators, workloads, strict=True)])
+        span[row] = weights * active[:, np.newaxis]
     return Coefficients(idle, span)

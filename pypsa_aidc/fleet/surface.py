@@ -16,7 +16,7 @@ from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary, Response
-from pypsa_aidc.fleet.trace.coverage import coverage_of
+from pypsa_aidc.fleet.trace.audit import coverage_of
 from pypsa_aidc.fleet.windows import (
     DURATIONS,
     RELIABILITIES,
@@ -251,8 +251,9 @@ class Surface:
             hours = np.arange(series.size)
             attrs |= {"portfolio": "series", "source": "series", "synthetic": 0}
         attrs["coverage"] = str(coverage_of(~np.isnan(series)))
-        minima = window_minima(series, hours, durations, condition)
-        inside = condition.masks(hours)[0] if condition else np.ones(hours.size, bool)
+        origin = source.origin if isinstance(source, Envelope) else ""
+        minima = window_minima(series, hours, durations, condition, origin)
+        inside = condition.masks(hours, origin)[0] if condition else np.ones(hours.size, bool)
         there = series[inside & ~np.isnan(series)]
         attrs["mean"] = float(there.mean()) if there.size else float("nan")
         counts = {h: int((~np.isnan(m)).sum()) for h, m in minima.items()}
@@ -367,11 +368,15 @@ def hourly(series: npt.ArrayLike, faults: Faults) -> Floats:
 
 
 def window_minima(
-    series: Floats, hours: npt.NDArray[np.int64], durations: Sequence[int], condition: Condition | None = None
+    series: Floats,
+    hours: npt.NDArray[np.int64],
+    durations: Sequence[int],
+    condition: Condition | None = None,
+    origin: str = "",
 ) -> dict[int, Floats]:
     """Take the running minima of a series, with NaN for the windows that a condition leaves out."""
     if condition is None:
         return running_minima(series, durations)
-    within, starts = condition.masks(hours)
+    within, starts = condition.masks(hours, origin)
     minima = running_minima(np.where(within, series, np.nan), durations)
     return {h: np.where(starts[: m.size], m, np.nan) for h, m in minima.items()}

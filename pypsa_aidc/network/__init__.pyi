@@ -1,5 +1,3 @@
-from pypsa import Network
-
 from .checks.after import AuditReport, audit
 from .checks.before import check_network
 from .checks.explain import explain
@@ -17,6 +15,7 @@ from .loads.registry import KINDS, fleets, list_loads, refresh, remove, sites
 from .loads.site.add import add, update
 from .loads.site.site import Site
 from .model.hook import compose, extra_functionality, hook
+from .pypsa_api import Network
 from .results.accessor import Results
 from .results.costs import operating_costs
 from .results.indicators import indicators

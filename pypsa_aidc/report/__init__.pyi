@@ -1,6 +1,5 @@
-from ..markup import Table
 from .attachments import Headroom
-from .document import Document, Fact, Map, Notice, Picture, Section
+from .document import Document, Fact, Map, Notice, Picture, Section, Table
 from .front import WRITERS, report
 
 __all__ = ["WRITERS", "Document", "Fact", "Headroom", "Map", "Notice", "Picture", "Section", "Table", "report"]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from matplotlib.figure import Figure
 
-from pypsa_aidc.markup import Table
+from pypsa_aidc.markup import Table as Table
 
 Level = Literal["danger", "warning", "note"]
 

@@ -122,7 +122,7 @@ def anchors(case: Case) -> Numbers:
     }
     for name, central in models.items():
         envelope = fleet.Envelope.of(case.statistics, model=central)
-        draws = fleet.power_draws(case.settings["draws"], case.settings["seed"], central)
+        draws = fleet.power_draws(case.settings["draws"], case.settings["seed"], central, fleet.PowerRanges())
         median = fleet.ensemble(case.statistics, draws).band().sel(quantile=0.5)
         eligible = envelope.relief().sum("cluster", skipna=False)
         numbers |= {

@@ -34,8 +34,9 @@ SERVER = {
 
 
 def pods(*changes: dict[str, Any]) -> pl.DataFrame:
-    """Rows of the 2026 pod table: the standard pod with changes."""
-    return pl.DataFrame([{**POD, **change} for change in changes], infer_schema_length=None)
+    """Rows of the 2026 pod table: the standard pod with changes, each row a pod of its own."""
+    rows = [{**POD, "pod_id": f"p{number}", **change} for number, change in enumerate(changes, 1)]
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def alibaba(

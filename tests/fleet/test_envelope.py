@@ -150,13 +150,13 @@ def test_no_supported_cluster_names_the_way_out(envelope):
 
 def test_all_clusters_are_the_default_everywhere():
     for function in (
-        fleet.surface,
-        fleet.backtest,
-        fleet.contract,
+        fleet.Surface.of,
+        fleet.Backtest.of,
+        fleet.Contract.of,
         fleet.bootstrap,
         fleet.counterfactuals,
         fleet.portfolios,
-        fleet.eras,
+        fleet.compare_eras,
         fleet.shaped,
         fleet.Envelope.relief,
     ):

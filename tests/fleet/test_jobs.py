@@ -36,7 +36,7 @@ JOBS = pl.DataFrame(
 def layout(**changes):
     columns = {**COLUMNS, **changes.pop("columns", {})}
     columns = {name: source for name, source in columns.items() if source}
-    return fleet.Layout("slurm", "spans", "jobs.csv", columns, **{"words": WORDS, **changes})
+    return fleet.Layout("slurm", "jobs", "jobs.csv", columns, **{"words": WORDS, **changes})
 
 
 def read(folder, table=JOBS, own=None, **options):
@@ -72,7 +72,7 @@ def test_stamps_and_hours_give_the_same(tmp_path):
     found = [
         read(tmp_path / "stamps"),
         read(tmp_path / "hours", numbers),
-        read(tmp_path / "seconds", seconds, layout(scales=factor)),
+        read(tmp_path / "seconds", seconds, layout(units=factor)),
     ]
     for other in found[1:]:
         assert gpu_hours(other) == pytest.approx(gpu_hours(found[0]))
@@ -81,20 +81,20 @@ def test_stamps_and_hours_give_the_same(tmp_path):
 
 def test_stamps_without_a_zone_or_beside_numbers_are_refused(tmp_path):
     bare = JOBS.with_columns(pl.col("End").str.replace(r"(Z|\+0100)$", ""))
-    with pytest.raises(InputError, match="column 'End'.*2026-03-01T18:00:00.*stamps with a zone.*tz_localize"):
+    with pytest.raises(InputError, match="column 'End'.*2026-03-01T18:00:00.*stamps with a zone.*--zone"):
         read(tmp_path, bare)
     mixed = JOBS.with_columns(Submit=pl.Series(["1", "2", "3", "4"]))
     with pytest.raises(InputError, match=r"numbers in \['Submit'\].*same form"):
         read(tmp_path, mixed)
-    with pytest.raises(InputError, match="scales"):
-        read(tmp_path, own=layout(scales={"start": 1 / 3600}))
+    with pytest.raises(InputError, match="units"):
+        read(tmp_path, own=layout(units={"start": 1 / 3600}))
 
 
 def test_stamps_of_parquet_and_of_an_hourly_table(tmp_path):
     moments = [pl.col(name).str.replace(r"([+]\d\d)(\d\d)$", "${1}:${2}") for name in ("Submit", "Start", "End")]
     typed = JOBS.with_columns(each.str.to_datetime("%+", time_zone="UTC", strict=False) for each in moments)
     made.write(typed, tmp_path / "jobs.parquet")
-    own = fleet.Layout("slurm", "spans", "jobs.parquet", COLUMNS, WORDS)
+    own = fleet.Layout("slurm", "jobs", "jobs.parquet", COLUMNS, WORDS)
     assert gpu_hours(fleet.Statistics.of(fleet.Trace.read(tmp_path, own))) == gpu_hours(read(tmp_path / "csv"))
     table = pl.DataFrame({"hour": ["2026-03-02T01:00+01:00", "2026-03-02T01:00:00Z", "2026-03-02T03:00:00+01:00"]})
     words = {"cluster": "c", "accelerator": "A100", "workload": "training", "priority": "low"}
@@ -103,11 +103,6 @@ def test_stamps_of_parquet_and_of_an_hourly_table(tmp_path):
     made.write(table, folder / "pods.csv")
     stock = table.select("hour", "cluster", "accelerator").with_columns(gpus=8.0, cores=64.0)
     made.write(stock, folder / "servers.csv")
-    with pytest.raises(InputError, match="hour is not a whole number"):  # %+ needs seconds
-        fleet.Statistics.of(fleet.Trace.read(folder, "generic", utilisation="absent"))
-    full = pl.col("hour").str.replace("T01:00[+]", "T01:00:00+")
-    made.write(table.with_columns(full), folder / "pods.csv")
-    made.write(stock.with_columns(full), folder / "servers.csv")
     statistics = fleet.Statistics.of(fleet.Trace.read(folder, "generic", utilisation="absent"))
     assert statistics.hours.tolist() == [0, 1, 2]
     assert statistics.valid.all()
@@ -118,7 +113,7 @@ def test_seconds_in_the_hour_column_say_what_they_are(tmp_path):
     table = pl.DataFrame({"hour": [1.7e9 + 3600 * h for h in range(3)], "gpu_hours": 1.0})
     words = {"cluster": "c", "accelerator": "A100", "workload": "training", "priority": "low"}
     made.write(table.with_columns(pl.lit(word).alias(key) for key, word in words.items()), tmp_path / "pods.csv")
-    with pytest.raises(InputError, match="column 'hour', e.g. '1700000000.0'.*beyond 878,400: seconds?"):
+    with pytest.raises(InputError, match="column 'hour'.*17000.*Seconds since 1970.*epoch-s"):
         fleet.Statistics.of(fleet.Trace.read(tmp_path, "generic", utilisation="absent"))
 
 
@@ -181,8 +176,8 @@ def test_servers_of_clusters_and_no_servers(tmp_path):
         ({"columns": {"gpu_hours": "x"}}, "given 'gpu_hours'"),
         ({"words": {**WORDS, "priorty": {}}}, "Did you mean 'priority'"),
         ({"words": {"priority": {"scav": "lo"}}}, "Did you mean 'low'"),
-        ({"scales": {"begin": 1.0}}, "given 'begin'"),
-        ({"scales": {"start": -1.0}}, "above 0"),
+        ({"units": {"begin": 1.0}}, "given 'begin'"),
+        ({"units": {"start": -1.0}}, "above 0"),
         ({"summary": "x"}, "submitted"),
         ({"server_columns": {"gpus": "n"}}, "none without servers"),
         ({"servers": "n.csv", "server_columns": {"gpus": "n"}}, "also 'accelerator', 'cores'"),
@@ -202,12 +197,12 @@ def test_a_layout_checks_itself(changes, text):
 
 
 def test_the_kind_of_a_layout_is_checked():
-    with pytest.raises(InputError, match="Did you mean 'spans'"):
-        fleet.Layout("mine", "span", "jobs.csv", COLUMNS)
+    with pytest.raises(InputError, match="Did you mean 'jobs'"):
+        fleet.Layout("mine", "job", "jobs.csv", COLUMNS)
     with pytest.raises(InputError, match="also 'cluster', 'accelerator', 'workload', 'priority', 'gpu_hours'"):
         fleet.Layout("mine", "hourly", "pods.csv", {"hour": "h"})
-    with pytest.raises(InputError, match="survivors"):
-        fleet.Layout("mine", "hourly", "pods.csv", {"hour": "h"}, survivors=True)
+    with pytest.raises(InputError, match="window"):
+        fleet.Layout("mine", "hourly", "pods.csv", {"hour": "h"}, window="survivors")
 
 
 def test_without_workload_nothing_is_conservatively_eligible(tmp_path):
@@ -225,7 +220,7 @@ def test_scales_bring_hourly_columns_to_our_units(tmp_path):
     from pypsa_aidc.fleet.trace.schema import POD_HOURS
 
     columns = {column.name: column.name for column in POD_HOURS}
-    own = fleet.Layout("minutes", "hourly", "pods.csv", columns, scales={"gpu_hours": 1 / 60})
+    own = fleet.Layout("minutes", "hourly", "pods.csv", columns, units={"gpu_hours": 1 / 60})
     words = {"cluster": "c", "accelerator": "A100", "workload": "training", "priority": "low"}
     table = pl.DataFrame({"hour": [0, 1], "gpu_hours": [60.0, 120.0]})
     made.write(table.with_columns(pl.lit(word).alias(key) for key, word in words.items()), tmp_path / "pods.csv")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.fleet.trace.occupancy import occupancy
+from pypsa_aidc.fleet.trace.jobs import occupancy
 from pypsa_aidc.fleet.trace.schema import SPAN_TYPES
 
 from . import made

@@ -301,13 +301,13 @@ def test_statistics_round_trip(tmp_path, synthetic):
 def generic_rows() -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "hour": [0, 0, 1],
-            "cluster": ["a", "b", "a"],
-            "accelerator": ["H20", "H20", "H20"],
-            "workload": ["training", "other", "training"],
-            "priority": ["low", "high", "low"],
-            "gpu_hours": [4.0, 2.0, 5.0],
-            "utilisation": [0.5, None, 0.25],
+            "hour": [0, 0, 1, 1],
+            "cluster": ["a", "b", "a", "b"],
+            "accelerator": ["H20", "H20", "H20", "H20"],
+            "workload": ["training", "other", "training", "other"],
+            "priority": ["low", "high", "low", "high"],
+            "gpu_hours": [4.0, 2.0, 5.0, 0.0],
+            "utilisation": [0.5, None, 0.25, None],
         }
     )
 
@@ -315,7 +315,7 @@ def generic_rows() -> pl.DataFrame:
 def test_a_generic_table_needs_only_its_required_columns(tmp_path):
     made.write(generic_rows(), tmp_path / "pods.csv")
     statistics = fleet.Statistics.of(fleet.Trace.read(tmp_path, "generic", utilisation="fraction"))
-    assert statistics.cells.height == 3
+    assert statistics.cells.height == 4
     assert statistics.capacity.is_empty()
     envelope = fleet.Envelope.of(statistics)
     # 4 GPUs of 400 W, idle 0.2; training at 0.5 draws 0.75 of the span: 4·400·0.8·0.75 W.
@@ -323,7 +323,7 @@ def test_a_generic_table_needs_only_its_required_columns(tmp_path):
 
 
 def test_a_generic_hour_must_be_whole(tmp_path):
-    made.write(generic_rows().with_columns(hour=pl.Series([0.5, 0.0, 1.0])), tmp_path / "pods.csv")
+    made.write(generic_rows().with_columns(hour=pl.Series([0.5, 0.0, 1.0, 1.0])), tmp_path / "pods.csv")
     with pytest.raises(InputError, match="hour is not a whole number"):
         fleet.Statistics.of(fleet.Trace.read(tmp_path, "generic", utilisation="fraction"))
 

@@ -218,7 +218,7 @@ def relief_draws(
     drawn = _drawn(models)
     hours, valid = statistics.hours, statistics.valid
     names = list(clusters)
-    known = set(statistics.cells["cluster"].cast(pl.String).unique())
+    known = set(statistics.clusters)
     faults = Faults("Relief under power draws")
     faults.require(set(names) <= known and len(names) > 0, "clusters", names, f"names among {', '.join(sorted(known))}")
     faults.raise_any()

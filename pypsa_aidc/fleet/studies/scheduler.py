@@ -14,7 +14,7 @@ import xarray as xr
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.layers import DEFERRABLE
 from pypsa_aidc.fleet.power import PowerModel, cell_power
-from pypsa_aidc.fleet.trace.occupancy import occupancy
+from pypsa_aidc.fleet.trace.jobs import occupancy
 from pypsa_aidc.fleet.trace.schema import SPAN_TYPES, SUMS
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.fleet.windows import Floats, dependable, running_minima

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.fleet.synthetic.cells import Family, atoms
-from pypsa_aidc.fleet.trace.published import ALIBABA_2026
+from pypsa_aidc.fleet.trace.layout import ALIBABA_2026
 from pypsa_aidc.fleet.trace.schema import STATES
 
 WORDS = {

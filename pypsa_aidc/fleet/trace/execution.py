@@ -12,11 +12,11 @@ import pandas as pd
 import polars as pl
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.fleet.trace.aggregation import kept
 from pypsa_aidc.fleet.trace.audit import Audit
-from pypsa_aidc.fleet.trace.rows import pod_rows
+from pypsa_aidc.fleet.trace.hourly import kept, pod_rows
 from pypsa_aidc.fleet.trace.schema import SPAN_TYPES
-from pypsa_aidc.fleet.trace.trace import Partition, Trace, reading, scan
+from pypsa_aidc.fleet.trace.tables import reading, scan
+from pypsa_aidc.fleet.trace.trace import Partition, Trace
 from pypsa_aidc.progress import track
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _delays(trace: Trace) -> pl.LazyFrame:
             names = frame.collect_schema().names()
         missing = sorted(set(columns.values()) - set(names))
         faults.require(not missing, str(path), names, f"also the columns {', '.join(missing)}")
-        delay = pl.col(columns["delay"]).cast(pl.Float64, strict=False) * trace.layout.scales.get("delay", 1)
+        delay = pl.col(columns["delay"]).cast(pl.Float64, strict=False) * trace.layout.factor("delay")
         frames.append(frame.select(pod=pl.col(columns["pod"]).cast(pl.String), delay=delay))
     faults.raise_any()
     return pl.concat(frames).filter(pl.col("delay").is_finite() & (pl.col("delay") >= 0))
@@ -150,7 +150,7 @@ def _seen(trace: Trace, piece: Partition) -> tuple[pl.DataFrame, Audit]:
     """First and last hour, GPU-hours and traits of every pod of one partition."""
     with reading(f"{trace.folder}, {piece.name}"):
         rows = pod_rows(trace, piece, ("pod",)).filter(
-            pl.col("reason").is_null() & pl.col("pod").is_not_null() & (pl.col("gpu_hours") > 0)
+            pl.col("reason").is_null() & ~pl.col("idle") & pl.col("pod").is_not_null() & (pl.col("gpu_hours") > 0)
         )
         table = (
             rows.group_by("pod")

@@ -106,11 +106,14 @@ SPAN_TYPES: dict[str, Any] = {
 waited before execution (null where unknown), and where and what it was."""
 
 JOBS = (
+    Column("job", "", "identifier; with it, rows that occur twice are counted once", text=True, required=False),
+    Column("namespace", "", "what makes `job` unique, where it is not by itself", text=True, required=False),
     Column("start", "h", "when the job began to run; hours since the start of the trace, or stamps with a zone"),
     Column("end", "h", "when it stopped; empty: still running at the end of the trace", required=False),
     Column("duration", "h", "instead of `end`", required=False),
     Column("submitted", "h", "when it was submitted; its delay is the time to `start`", required=False),
-    Column("gpus", "GPUs", "held throughout, of one worker"),
+    Column("gpus", "GPUs", "held throughout, of one worker", required=False),
+    Column("tres", "", "instead of `gpus`: Slurm's text, e.g. ``gres/gpu:a100=8,cpu=64``", text=True, required=False),
     Column("gpu_share", "1", "share of each GPU, 0 … 1", default=1.0, required=False),
     Column("workers", "1", "workers of the job, each with `gpus` and `cores`", default=1.0, required=False),
     Column("cluster", "", "where it ran; one cluster without it", text=True, required=False),
@@ -120,4 +123,4 @@ JOBS = (
     Column("utilisation", "declared", "mean over the job; may be null", required=False),
     Column("cores", "cores", "CPU cores held throughout, of one worker", default=0.0, required=False),
 )
-"""Job list: one row for each job. A `Layout` of kind ``"spans"`` says which columns of a file these are."""
+"""Job list: one row for each job. A `Layout` of kind ``"jobs"`` says which columns of a file these are."""

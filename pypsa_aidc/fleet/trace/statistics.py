@@ -14,13 +14,13 @@ import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.errors import Faults, UnitWarning
-from pypsa_aidc.fleet.trace.aggregation import LOOKS_LIKE_FRACTIONS, aggregated, replace_table
-from pypsa_aidc.fleet.trace.audit import Audit, EraWarning, merged
-from pypsa_aidc.fleet.trace.coverage import Coverage, coverage_of, warn_of_holes
-from pypsa_aidc.fleet.trace.rows import SLACK
+from pypsa_aidc.fleet.trace import hourly, jobs
+from pypsa_aidc.fleet.trace.audit import Audit, Coverage, EraWarning, coverage_of, merged, warn_of_holes
+from pypsa_aidc.fleet.trace.hourly import SLACK, replace_table
 from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
-from pypsa_aidc.fleet.trace.spans import aggregated_spans
-from pypsa_aidc.fleet.trace.trace import LONGEST_TRACE, Trace, reading
+from pypsa_aidc.fleet.trace.stamps import LONGEST_TRACE
+from pypsa_aidc.fleet.trace.tables import reading
+from pypsa_aidc.fleet.trace.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,6 +105,12 @@ class Statistics:
         return valid
 
     @property
+    def clusters(self) -> list[str]:
+        """Names of all clusters that have pods or servers, in order."""
+        names = pl.concat([frame["cluster"].cast(pl.String).unique() for frame in (self.cells, self.capacity)])
+        return sorted(names.unique().to_list())
+
+    @property
     def coverage(self) -> Coverage:
         """How many of the hours are valid, and the longest hole."""
         return coverage_of(self.valid)
@@ -153,13 +159,14 @@ class Statistics:
         max_rejected: float = 0.01,
         count_servers: bool = True,
         gaps: Sequence[tuple[float, float]] = (),
+        retired: Sequence[str] = (),
     ) -> Statistics:
         """Reduce a trace to its sufficient statistics, one partition after another.
 
         Peak memory is that of one partition (a day of an hourly trace) plus the statistics themselves. With `keep`, the
         result of each partition is written once it is complete; a later run with the same files and options picks it up
-        and redoes what is missing, half-written or made from other files. Sums run in parallel, so two runs agree to
-        rounding.
+        and redoes what is missing, half-written or made from other files. The same rows give the same statistics to
+        the last bit, in any order and in any number of files.
 
         Parameters
         ----------
@@ -168,14 +175,18 @@ class Statistics:
         keep
             Folder for the partition results of an hourly trace; None computes everything anew.
         max_rejected
-            Largest share of faulty rows, 0 … 1, that is still only counted; beyond it the trace is refused.
+            Largest share of faulty rows, by number or by GPU-hours, 0 … 1, that is still only counted; beyond it the
+            trace is refused. The same holds for rows that occur twice without naming a job or pod.
         count_servers
             Whether to count server hours whose pods use more GPU-hours than the server has accelerators.
         gaps
             Pairs of start and end, in hours of the trace as `Statistics.hours` counts them (hour 0 is midnight UTC of
             the first day where the trace has stamps), in which the record itself was down. Each hour that
             one touches is missing. Otherwise an hour between the first and the last event of a job list in which no job
-            ran is idle: 0 MW, and valid. In an hourly trace, hours without any row are missing anyway.
+            ran is idle: 0 MW, and valid. In an hourly trace, hours without any row are missing anyway, and so are
+            those in which a cluster that was there before has neither a row nor a server.
+        retired
+            Clusters of an hourly trace that were taken out of service: after their last row they count as 0 MW.
 
         Returns
         -------
@@ -197,8 +208,9 @@ class Statistics:
         """
         faults = Faults(f"Statistics of '{trace.folder}'")
         faults.number("max_rejected", max_rejected, at_least=0, at_most=1)
-        spans = trace.layout.kind == "spans"
-        faults.require(keep is None or not spans, "keep", keep, "None: a trace of spans is read in one go")
+        listed = trace.layout.kind == "jobs"
+        faults.require(keep is None or not listed, "keep", keep, "None: a job list is read in one go")
+        faults.require(not (retired and listed), "retired", list(retired), "none: in a job list, no job is no power")
         gaps = faults.listed("gaps", gaps, "pairs of hours (start, end), as a list")
         for number, gap in enumerate(gaps):
             ends, before = faults.listed(f"gaps[{number}]", gap, "hours (start, end)"), len(faults)
@@ -208,10 +220,13 @@ class Statistics:
                 ordered = len(ends) == 2 and ends[0] < ends[1]
                 faults.require(ordered, f"gaps[{number}]", gap, "hours (start, end) in this order")
         faults.raise_any()
-        if spans:
-            cells, capacity, audit, observed = aggregated_spans(trace)
+        if listed:
+            found = jobs.aggregated_jobs(trace)
         else:
-            cells, capacity, audit, observed = aggregated(trace, None if keep is None else Path(keep), count_servers)
+            found = hourly.aggregated(trace, None if keep is None else Path(keep), count_servers, retired)
+        cells, capacity, audit, observed = found.cells, found.capacity, found.audit, found.observed
+        unknown = sorted(set(retired) - set(cells["cluster"].cast(pl.String).unique()))
+        faults.require(not unknown, "retired", unknown, "clusters of the trace")
         for number, (start, end) in enumerate(gaps):
             beside = (observed + 1 <= start) | (observed >= end)
             whole = f"{observed.min():g} … {observed.max() + 1:g}" if observed.size else "none left"
@@ -222,16 +237,23 @@ class Statistics:
             faults.require(
                 observed.size > 0, f"gaps[{number}]", (start, end), f"less than all hours of the trace, {whole}"
             )
-        if audit.rejected_share > max_rejected:
+        if max(audit.rejected_share, audit.lost_share) > max_rejected:
             for reason, count in audit.rejected.items():
-                given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows: {reason}"
+                share = audit.lost.get(reason, 0.0) / audit.gpu_hours if audit.gpu_hours else 0.0
+                hours = f" ({100 * share:.0f} % of GPU-hours)" if share > 0 else ""
+                given = f"{count:,} of {audit.rows - audit.skipped_rows:,} rows{hours}: {reason}"
                 faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
+        _refuse_copies(trace, audit, max_rejected, faults)
         faults.raise_any()
         result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
         warn_of_holes(result.coverage, audit.source)
-        if LOOKS_LIKE_FRACTIONS in audit.noted:
-            noted, first = (kept[LOOKS_LIKE_FRACTIONS] for kept in (audit.noted, audit.examples))
-            text = f"{noted} {LOOKS_LIKE_FRACTIONS}, first {first}"
+        alike = [name for name in result.clusters if name.lower() in {n.lower() for n in result.clusters if n != name}]
+        if alike:
+            text = f"clusters that differ in capitals only are taken for different ones: {', '.join(alike)}"
+            warnings.warn(f"{audit.source}: {text}", UnitWarning, stacklevel=2)
+        for looks in set(audit.noted) & {hourly.LOOKS_LIKE_FRACTIONS, jobs.LOOKS_LIKE_FRACTIONS}:
+            first = f", first {audit.examples[looks]}" if looks in audit.examples else ""
+            text = f"{audit.noted[looks]} {looks}{first}"
             warnings.warn(f"'{trace.folder}': {text}: fractions?", UnitWarning, stacklevel=2)
         for word, hour in result.eras().items():
             text = f"{word} first appears on day {hour // 24}; before that, its absence may mean nothing"
@@ -283,6 +305,23 @@ def _typed(
     repeated = 0 if hashes.n_unique() == typed.height else typed.height - typed.select(keys).n_unique()
     faults.require(repeated == 0, name, f"{repeated} repeated keys", f"one row for each {', '.join(keys)}")
     return typed
+
+
+def _refuse_copies(trace: Trace, audit: Audit, max_rejected: float, faults: Faults) -> None:
+    """Note rows that occur twice where nothing says whether they are one or two things."""
+    rows = max(audit.rows - audit.skipped_rows, 1)
+    for reason in (hourly.UNNAMED_COPIES, jobs.UNNAMED_COPIES):
+        count = audit.noted.get(reason, 0)
+        if trace.duplicates == "refuse" and count > max_rejected * rows:
+            remedy = (
+                "Name the column of the job or pod, or say duplicates='one' (they are the same) or 'all' (they differ)."
+            )
+            faults.add(audit.examples.get(reason, str(trace.folder)), f"{count:,} of {rows:,} {reason}", "none", remedy)
+    count = audit.noted.get(hourly.CONFLICTS, 0)
+    if trace.duplicates == "refuse" and count > max_rejected * rows:
+        remedy = "Keep one export, or say duplicates='one' (the larger counts) or 'all' (they differ)."
+        given = f"{count:,} of {rows:,} {hourly.CONFLICTS}"
+        faults.add(audit.examples.get(hourly.CONFLICTS, str(trace.folder)), given, "none", remedy)
 
 
 def _with_overfull(cells: pl.DataFrame, capacity: pl.DataFrame, audit: Audit) -> Audit:

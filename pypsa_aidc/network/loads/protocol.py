@@ -388,7 +388,7 @@ class Load(ABC):
 
     @property
     def costless(self) -> Sequence[str]:
-        """Its Generators and Links whose `marginal_cost` is no operating cost of the network."""
+        """Its Generators and Links left out of operating costs where they cost nothing, and never curtailed."""
         return [part for component in ("Generator", "Link") for part in self.parts.get(component, ())]
 
     # For plain PyPSA

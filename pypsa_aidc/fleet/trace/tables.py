@@ -1,0 +1,296 @@
+"""Tables in the files that tools write: delimited text, JSON and parquet, packed or not, in any usual encoding."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from pypsa_aidc.errors import Faults, InputError
+
+TEXT = (".csv", ".tsv", ".txt", ".psv", ".dat")
+LINES = (".jsonl", ".ndjson")
+KINDS = (".parquet", ".json", *LINES, *TEXT)
+PACKED = (".gz", ".zst", ".bz2")
+DELIMITERS = "|\t;,"
+SNIFFED = 1 << 16
+"""Bytes of the beginning of a file from which its encoding and delimiter are told."""
+
+_LEADING = ("#", "sep=", "SEP=")
+_COMMA = re.compile(r"-?\d+,\d+")
+_GROUPS = re.compile(r"-?[1-9]\d{0,2}(,\d{3})+")
+
+
+def kind(path: Path) -> str:
+    """Suffix that says what a file holds, without that of its packing; empty if it is no table.
+
+    Examples
+    --------
+    >>> kind(Path("pods.CSV.gz")), kind(Path("notes.md"))
+    ('.csv', '')
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes and suffixes[-1] in KINDS else ""
+
+
+def files(path: Path) -> list[Path]:
+    """Table files at a path: itself, those of an archive (``archive.zip/member``), or those in the folder."""
+    if path.is_dir():
+        return [file for child in sorted(path.iterdir()) if child.is_file() for file in files(child)]
+    if path.suffix.lower() == ".zip":
+        with reading(path), zipfile.ZipFile(path) as archive:
+            inside = sorted(name for name in archive.namelist() if not name.startswith("__MACOSX"))
+        return [path / name for name in inside if kind(Path(name))]
+    return [path] if kind(path) else []
+
+
+def on_disk(path: Path) -> Path:
+    """Return the file itself, or the archive that a member is in."""
+    return next((parent for parent in (path, *path.parents) if parent.is_file()), path)
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Turn whatever a reader raises on a broken file into one error that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        pl.exceptions.PolarsError,
+        pa.ArrowException,
+        zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        OverflowError,
+        EOFError,
+    ) as error:
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        faults = Faults(f"Reading '{path}'")
+        expected = "a readable table: parquet, CSV, TSV or JSON, plain or packed"
+        faults.add("content", text, expected, "Fetch the file again or remove it.")
+        raise InputError(faults.subject, tuple(faults)) from error
+
+
+def scan(path: Path) -> pl.LazyFrame:
+    """Open a file lazily; numbers of a text file stay text until they are checked."""
+    found = kind(path)
+    if found == ".parquet":
+        outside = on_disk(path) == path
+        return pl.scan_parquet(path if outside else io.BytesIO(_content(path)), hive_partitioning=False)
+    if found == ".json":
+        return _from_json(json.loads(_decoded(_content(path)))).lazy()
+    if found in LINES:
+        lines = _decoded(_content(path)).splitlines()
+        return _from_json([json.loads(line) for line in lines if line.strip()]).lazy()
+    how = _text_form(path, _stamp(path))
+    options: dict[str, Any] = {
+        "separator": how.delimiter,
+        "skip_lines": how.skipped,
+        "infer_schema": False,
+        "try_parse_dates": False,
+    }
+    if how.plain:
+        frame = pl.scan_csv(path, **options)
+    else:
+        frame = pl.scan_csv(io.BytesIO(_decoded(_content(path)).encode()), **options)
+    # Slurm's --parsable ends each line with a delimiter.
+    names = frame.collect_schema().names()
+    return frame.select(name for name in names if name.strip()) if any(not name.strip() for name in names) else frame
+
+
+class _TextForm:
+    """Delimiter of a text file, lines before its header, and whether it can be read as it lies on disk."""
+
+    def __init__(self, delimiter: str, skipped: int, plain: bool) -> None:
+        self.delimiter, self.skipped, self.plain = delimiter, skipped, plain
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = on_disk(path).stat()
+    return status.st_size, status.st_mtime_ns
+
+
+@lru_cache(maxsize=4096)
+def _text_form(path: Path, _stamp: tuple[int, int]) -> _TextForm:
+    head = _content(path, SNIFFED)
+    lines = _decoded(head).splitlines()
+    skipped = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith(_LEADING)), 0)
+    header = lines[skipped] if lines else ""
+    if len(lines) > skipped + 1 and re.fullmatch(r"[-\s]*-{3,}[-\s]*", lines[skipped + 1]):
+        faults = Faults(f"Reading '{path}'")
+        faults.add("content", header, "columns separated by a delimiter", "With sacct, use --parsable2.")
+        faults.raise_any()
+    outside = re.sub(r'"[^"]*"', "", header)
+    delimiter = max(DELIMITERS, key=outside.count)
+    plain = on_disk(path) == path and path.suffix.lower() != ".bz2" and _encoding(head) == "utf-8"
+    return _TextForm(delimiter, skipped, plain)
+
+
+def _content(path: Path, most: int | None = None) -> bytes:
+    """Unpacked content of a file or of a member of an archive; its beginning only, with `most`."""
+    archive = on_disk(path)
+    if archive != path:
+        with zipfile.ZipFile(archive) as opened, opened.open(path.relative_to(archive).as_posix()) as member:
+            inner: Any = member.read()
+        packing = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}.get(path.suffix.lower())
+        stream = pa.input_stream(pa.py_buffer(inner), compression=packing)
+    else:
+        stream = pa.input_stream(str(path), compression="detect")
+    with stream:
+        return bytes(stream.read(most))
+
+
+def _encoding(head: bytes) -> str:
+    for mark, name in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig")):
+        if head.startswith(mark):
+            return name
+    sample = head[:2000]
+    if sample[1::2].count(0) > len(sample) // 4:
+        return "utf-16-le"
+    if sample[::2].count(0) > len(sample) // 4:
+        return "utf-16-be"
+    try:
+        # The cut may have gone through a character.
+        head[: len(head) - 4 if len(head) == SNIFFED else None].decode("utf-8", "strict")
+    except UnicodeDecodeError as error:
+        return "cp1252" if error.start < len(head) - 4 else "utf-8"
+    return "utf-8"
+
+
+def _decoded(content: bytes) -> str:
+    return content.decode(_encoding(content[:SNIFFED]), "replace").lstrip("\ufeff")
+
+
+# ------------------------------------------------------------------------------------------- numbers
+def number(frame_types: Mapping[str, pl.DataType], source: str, decimal_comma: bool = False) -> pl.Expr:
+    """Numbers of a column; null where there is nothing or text that is no number."""
+    value = pl.col(source)
+    if frame_types[source].is_numeric():
+        return value.cast(pl.Float64)
+    text = value.cast(pl.String).str.strip_chars()
+    if decimal_comma:
+        text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    return text.cast(pl.Float64, strict=False)
+
+
+def decimal_commas(path: Path, sources: list[str]) -> dict[str, bool | None]:
+    """Tell for columns of a text file whether a comma parts their decimals; None where it may part thousands.
+
+    A comma before anything but groups of three digits parts decimals; the first ten thousand rows are looked at.
+    """
+    if kind(path) not in TEXT or not sources:
+        return {}
+    with reading(path):
+        sample = scan(path).select(sources).head(10_000).collect()
+    told: dict[str, bool | None] = {}
+    for source in sources:
+        texts = sample[source].drop_nulls().str.strip_chars().str.replace_all(".", "", literal=True)
+        with_comma = texts.filter(texts.str.contains(",", literal=True)).to_list()
+        if not with_comma or not all(_COMMA.fullmatch(text) or _GROUPS.fullmatch(text) for text in with_comma):
+            continue
+        told[source] = None if all(_GROUPS.fullmatch(text) for text in with_comma) else True
+    return told
+
+
+# ------------------------------------------------------------------------------------------- JSON
+def _from_json(content: Any) -> pl.DataFrame:
+    """Rows of a JSON document: objects, what kubectl prints, what Prometheus answers, or the jobs of Philly."""
+    if isinstance(content, Mapping) and "items" in content:
+        rows = [_of_pod(item) for item in content["items"]]
+    elif isinstance(content, Mapping) and "resultType" in content.get("data", content):
+        rows = list(_of_series(content.get("data", content)["result"]))
+    elif isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
+        if all("attempts" in row for row in content):
+            rows = [row for job in content for row in _of_attempts(job)]
+        elif all("kind" in row and "metadata" in row for row in content):
+            rows = [_of_pod(item) for item in content]
+        else:
+            rows = [_flat(row) for row in content]
+    else:
+        raise ValueError("no list of objects, no Prometheus answer and no list of pods")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pl.DataFrame(
+        {name: [row.get(name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String)
+    )
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, str | None]:
+    flat: dict[str, str | None] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = None if value is None else value if isinstance(value, str) else json.dumps(value)
+    return flat
+
+
+def _of_pod(item: Mapping[str, Any]) -> dict[str, str | None]:
+    """One row of ``kubectl get pods -o json``: when it held its GPUs, how many, of which kind, at which priority."""
+    meta, spec, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
+    gpus, cores = 0.0, 0.0
+    for container in spec.get("containers") or []:
+        resources = container.get("resources") or {}
+        asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+        gpus += sum(float(value) for name, value in asked.items() if name.endswith("/gpu"))
+        cpu = str((resources.get("requests") or {}).get("cpu", 0))
+        cores += float(cpu[:-1]) / 1000 if cpu.endswith("m") else float(cpu)
+    over = status.get("phase") in ("Succeeded", "Failed")
+    finished = [
+        (container.get("state") or {}).get("terminated", {}).get("finishedAt")
+        for container in status.get("containerStatuses") or []
+    ]
+    known = [moment for moment in finished if moment]
+    selector = spec.get("nodeSelector") or {}
+    labels = meta.get("labels") or {}
+    row: dict[str, str | None] = {
+        "namespace": meta.get("namespace"),
+        "pod": meta.get("name"),
+        "uid": meta.get("uid"),
+        "node": spec.get("nodeName"),
+        "priorityClassName": spec.get("priorityClassName"),
+        "nvidia_gpu": f"{gpus:g}",
+        "cpu": f"{cores:g}",
+        "creation_time": meta.get("creationTimestamp"),
+        "start_time": status.get("startTime"),
+        "end_time": max(known) if over and known else None,
+        "phase": status.get("phase"),
+    }
+    product = next((value for name, value in selector.items() if name.endswith("gpu.product")), None)
+    row |= {"gpu_model": product} if product else {}
+    return row | {f"label.{name}": str(value) for name, value in labels.items()}
+
+
+def _of_series(result: list[Mapping[str, Any]]) -> Iterator[dict[str, str | None]]:
+    """Rows of a Prometheus answer: labels, ``metric``, ``timestamp`` (epoch seconds) and ``value``."""
+    for series in result:
+        labels = {name: str(value) for name, value in series["metric"].items()}
+        labels["metric"] = labels.pop("__name__", "value")
+        for moment, value in series.get("values") or [series["value"]]:
+            yield {**labels, "timestamp": str(moment), "value": str(value)}
+
+
+def _of_attempts(job: Mapping[str, Any]) -> Iterator[dict[str, str | None]]:
+    """One row for each attempt of a job in the list that Philly published."""
+    for number_of, attempt in enumerate(job["attempts"]):
+        gpus = sum(len(host.get("gpus", [])) for host in attempt.get("detail", []))
+        yield {
+            "job_id": f"{job.get('jobid')}/{number_of}",
+            "vc": job.get("vc"),
+            "status": job.get("status"),
+            "gpu_num": str(gpus),
+            "submit_time": job.get("submitted_time"),
+            "start_time": attempt.get("start_time"),
+            "end_time": attempt.get("end_time"),
+        }
