@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pypsa_aidc.plots.style import BLACK, BLUE, BROWN, GREY, canvas, legend, place_labels, power_unit, styled
+from pypsa_aidc.training.layout import labels
 
 if TYPE_CHECKING:
     from pypsa_aidc.training import ModeTable
@@ -59,7 +60,7 @@ def plot_modes(table: ModeTable) -> Figure:
     lower.set(xlabel="GPUs", ylabel="memory on the fullest GPU (GB)", ylim=(0, None))
     lower.set_title("memory of the same modes")
     named = _spread(frontier)
-    names = ["·".join(map(str, size)) for size in named[["pipeline", "tensor", "data"]].to_numpy()]
+    names = labels(named)
     place_labels(upper, [*zip(scale * named["it_power"], named["flops_per_s"] / _PETA, names, strict=True)], side=-1)
     return figure
 

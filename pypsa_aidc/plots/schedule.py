@@ -229,7 +229,7 @@ def _label_modes(axes: Axes, own: pd.DataFrame, floor: float, span: float) -> No
     The highest stretches come first. A label may stand over lower bars beside its own, but neither over a higher one
     nor over another label.
     """
-    mode = own["pipeline"].map(str) + "·" + own["tensor"].map(str) + "·" + own["data"].map(str)
+    mode = own["mode"]
     new = (mode != mode.shift()) | (own["left"] > own["right"].shift() + 1e-9)
     stretches = own.assign(mode=mode).groupby(new.cumsum())
     table = pd.DataFrame({"left": stretches["left"].min(), "right": stretches["right"].max()})

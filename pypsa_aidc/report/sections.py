@@ -130,13 +130,11 @@ def jobs(n: Network) -> Section:
     """What each job may do, and what it runs when."""
     accessor = Results(n)
     steps, own = accessor.schedule(), accessor.jobs.loc[list(accessor.sites)]
-    sizes = ["pipeline", "tensor", "data"]
-    named = steps.drop(columns=sizes)
-    named.insert(list(steps).index("pipeline"), "mode", ["·".join(map(str, size)) for size in steps[sizes].to_numpy()])
+    named = steps.drop(columns=["pipeline", "tensor", "data"])
     restarts = int(steps["restart"].sum())
     alt = (
         f"Gantt chart of {len(own)} jobs: {len(steps)} training edges, each ending at a checkpoint, in "
-        f"{len(steps.groupby(['site', 'job', *sizes]))} modes, with {restarts} restarts after waiting."
+        f"{len(steps.groupby(['site', 'job', 'mode']))} modes, with {restarts} restarts after waiting."
     )
     text = (
         "A bar is a training edge: the job stays in one mode, pipeline·tensor·data, until its next checkpoint. Between "

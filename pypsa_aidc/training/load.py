@@ -11,7 +11,8 @@ import pandas as pd
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.plain import large, settle
 from pypsa_aidc.training.job import Job
-from pypsa_aidc.training.mode_table import Mode, ModeTable, Size
+from pypsa_aidc.training.layout import Layout, Size
+from pypsa_aidc.training.mode_table import Mode, ModeTable
 from pypsa_aidc.training.rules import Rules
 from pypsa_aidc.units import SECONDS_PER_HOUR
 
@@ -184,8 +185,30 @@ class TrainingLoad:
         return replace(self, work=left, modes=(self.mode(size),), rules=rules)
 
     def recorded(self, size: Size | None = None) -> TrainingLoad:
-        """Return the fixed load with a checkpoint recorded after each segment, as S2 of [1]."""
-        return replace(self.with_rules(waiting=False, jump=1), modes=(self.mode(size),))
+        """Return the fixed load with a checkpoint recorded after each segment, as S2 of [1].
+
+        Where nothing may change at a checkpoint it ends no slot: the load takes as long as the fixed one, and longer
+        only by the `checkpoint_hours` of every segment.
+        """
+        fixed, segments = self.fixed(size), self.rules.count - self.rules.progress
+        return fixed.with_rules(checkpoint_hours=segments * self.rules.checkpoint_hours)
+
+    def slow(self, coverage: float = 0.9) -> TrainingLoad:
+        """Return the load with every mode at the slow end of its prediction interval; measured modes stay as they are.
+
+        A schedule that meets its deadline with it does so whatever the modes turn out to be, up to the other end.
+
+        Parameters
+        ----------
+        coverage
+            Probability that the throughput of a mode lies within its interval, in (0, 1).
+        """
+
+        def slowed(mode: Mode) -> Mode:
+            return mode if mode.deviation is None else replace(mode, flops_per_s=mode.interval(coverage)[0])
+
+        baseline = None if self.baseline is None else slowed(self.baseline)
+        return replace(self, modes=tuple(map(slowed, self.modes)), baseline=baseline)
 
     def pausable(self, size: Size | None = None) -> TrainingLoad:
         """Return the load that may wait at checkpoints but runs in one mode only."""
@@ -224,7 +247,7 @@ class TrainingLoad:
 
 def _of_size(job: str, modes: Iterable[Mode], size: Size) -> Mode:
     by_size: dict[object, Mode] = {mode.size: mode for mode in modes}
-    size = tuple(size) if isinstance(size, list) else size
+    size = Layout.of(size).size if isinstance(size, tuple | list) else size
     faults = Faults(f"TrainingLoad {job!r}")
     faults.require(size in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
     faults.raise_any()

@@ -109,6 +109,7 @@ class TestGantt:
                 "job": "A",
                 "start": [0, 1, 4],
                 "last": [0, 2, 5],
+                "mode": "2·4·8",
                 "pipeline": 2,
                 "tensor": 4,
                 "data": [8, 8, 8],

@@ -98,10 +98,10 @@ class Results:
         -------
         pandas.DataFrame
             One row a training edge: `site`, `job`, `start` and `last` (its first and its last snapshot: of hours from
-            00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `gpus`, `it_power` (MW),
-            `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very beginning, and so
-            pays `restart_hours` and `restart_energy` of the rules) and `boundary_idle` (GPU-hours in the last slot
-            that no work was left for).
+            00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `mode` (its label), `gpus`,
+            `it_power` (MW), `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very
+            beginning, and so pays `restart_hours` and `restart_energy` of the rules) and `boundary_idle` (GPU-hours in
+            the last slot that no work was left for).
         """
         return schedule.step_table(self._n, self._solved(Site))
 

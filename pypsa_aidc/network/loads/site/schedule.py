@@ -235,7 +235,8 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
                             "start": labels[step.start],
                             "last": labels[step.stop - 1],
                             "hours": hours,
-                            **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=True)),
+                            **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=False)),
+                            "mode": mode.label,
                             "gpus": mode.gpus,
                             "it_power": mode.it_power,
                             "energy": float((power * window.slots.hours).sum()),
@@ -290,5 +291,5 @@ def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, floa
         "gpu_hours": float(used.mul(hours, axis=0).to_numpy().sum()),
         "waiting_hours": float(((used == 0) & unfinished).mul(hours, axis=0).to_numpy().sum()),
         "boundary_idle": float(steps["boundary_idle"].sum()) if len(steps) else 0.0,
-        "modes_used": len(steps.groupby(["job", "pipeline", "tensor", "data"])) if len(steps) else 0,
+        "modes_used": len(steps.groupby(["job", "mode"])) if len(steps) else 0,
     }

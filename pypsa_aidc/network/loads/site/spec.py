@@ -11,6 +11,7 @@ from pypsa_aidc.errors import InputError, SpecError
 from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
+from pypsa_aidc.training.layout import AXES
 
 _MODE_KEYS = ("pipeline", "tensor", "data", "gpus", "flops_per_s", "it_power_mw", "memory_bytes")
 _RULE_KEYS = {
@@ -88,8 +89,10 @@ def dump_job(spec: JobSpec) -> str:
 
 
 def _dump_mode(mode: Mode) -> dict[str, Any]:
-    values = (*mode.size, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
-    return dict(zip(_MODE_KEYS, values, strict=True))
+    layout = mode.layout
+    values = (layout.pipeline, layout.tensor, layout.data, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
+    further = {axis: getattr(layout, axis) for axis in AXES[3:] if getattr(layout, axis) > 1}
+    return dict(zip(_MODE_KEYS, values, strict=True)) | further
 
 
 # Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
@@ -121,7 +124,8 @@ def load_job(text: str, where: str) -> JobSpec:
 
 def _mode(entry: Mapping[str, Any]) -> Mode:
     pipeline, tensor, data, gpus, flops_per_s, it_power, memory = (entry[key] for key in _MODE_KEYS)
-    return Mode((int(pipeline), int(tensor), int(data)), int(gpus), flops_per_s, it_power, memory)
+    further = (int(entry.get(axis, 1)) for axis in AXES[3:])
+    return Mode((int(pipeline), int(tensor), int(data), *further), int(gpus), flops_per_s, it_power, memory)
 
 
 def _rules(entry: Mapping[str, Any]) -> Rules:
