@@ -19,7 +19,7 @@ import pandas as pd
 import pypsa
 
 import pypsa_aidc as aidc
-from pypsa_aidc.training import CAMPUS_MEMORY
+from pypsa_aidc.training import CAMPUS_EFFICIENCY, CAMPUS_MEMORY, EfficiencyModel, ModePower, PaperModel
 
 HERE = Path(__file__).parent
 CURTAILMENT_COST = BATTERY_COST = 20.83  # USD/MWh, Table II of [1]
@@ -38,16 +38,16 @@ class Preset:
     """Calibrated inputs that the paper does not print."""
 
     day: str
-    efficiency: aidc.EfficiencyModel
+    efficiency: EfficiencyModel
     jump: int
     coefficients: dict[str, dict[tuple[int, int, int], float]] = field(default_factory=dict)
 
 
 PRESETS = {
-    "P2": Preset("green_campus_day.csv", aidc.EfficiencyModel(0.45, tensor=0.02, data=1.2, interleave=1.5), jump=12),
+    "P2": Preset("green_campus_day.csv", CAMPUS_EFFICIENCY, jump=12),
     "P1": Preset(
         "green_campus_day_p1.csv",
-        aidc.EfficiencyModel(0.45, tensor=0.025298, data=1.007717, interleave=1.238917),
+        EfficiencyModel(0.45, tensor=0.025298, data=1.007717 / 1.238917, interleave=1.238917),
         jump=4,
         coefficients={"LLM-A": {(20, 8, 8): 0.9003}},
     ),
@@ -64,18 +64,23 @@ def jobs() -> list[aidc.Job]:
     ]
 
 
+def efficiency_of(job: aidc.Job, preset: str = "P2") -> EfficiencyModel:
+    """Efficiency with which the baseline of a job just fills the day."""
+    peak, baseline = aidc.GPU.preset("A100-80GB").peak("bf16"), BASELINES[job.name]
+    eta = job.tranche_flops / (HOURS * 3600 * np.prod(baseline) * peak)
+    return PRESETS[preset].efficiency.calibrated(job, baseline, float(eta))
+
+
 def modes(job: aidc.Job, preset: str = "P2", *, gpus: int = GPUS, prune: bool = True) -> aidc.ModeTable:
-    """Modes of a job, with an efficiency calibrated so that its baseline just fills the day."""
-    chip, chosen, baseline = aidc.GPU.preset("A100-80GB"), PRESETS[preset], BASELINES[job.name]
-    eta = job.tranche_flops / (HOURS * 3600 * np.prod(baseline) * chip.peak("bf16"))
+    """Modes of a job, by the model of the paper."""
+    chosen = PRESETS[preset]
     return aidc.generate_modes(
         job,
-        chip,
+        "A100-80GB",
         gpus,
         candidates=CANDIDATES,
-        memory=CAMPUS_MEMORY,
-        efficiency=chosen.efficiency.calibrated(job, baseline, float(eta)),
-        power=aidc.training.PowerModel(coefficients=chosen.coefficients.get(job.name, {})),
+        model=PaperModel(CAMPUS_MEMORY, efficiency_of(job, preset)),
+        power=ModePower(coefficients=chosen.coefficients.get(job.name, {})),
         prune=prune,
     )
 

@@ -17,9 +17,7 @@ from .network import compose, extra_functionality, from_matpower, load
 from .progress import show_progress
 from .training import (
     GPU,
-    EfficiencyModel,
     Job,
-    MemoryModel,
     ModeTable,
     Rules,
     TrainingLoad,
@@ -35,12 +33,10 @@ __all__ = [
     "AIDCError",
     "AuditError",
     "Contract",
-    "EfficiencyModel",
     "Envelope",
     "InfeasibleError",
     "InputError",
     "Job",
-    "MemoryModel",
     "ModeTable",
     "NotSolvedError",
     "PriceWarning",

@@ -18,6 +18,20 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else many}"
 
 
+def large(count: float) -> str:
+    """Return a large count in words.
+
+    Examples
+    --------
+    >>> large(1.5e13), large(2.5e9), large(800_000)
+    ('15 trillion', '2.5 billion', '800,000')
+    """
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{count / size:.6g} {word}"
+    return f"{count:,.6g}"
+
+
 def settle(record: Any, *, whole: Iterable[str] = (), real: Iterable[str] = ()) -> None:
     """Turn fields of a frozen dataclass that were checked to be numbers, of NumPy or any kind, into int and float.
 

@@ -9,6 +9,8 @@ import hypothesis
 import pypsa
 import pytest
 
+from pypsa_aidc import fleet
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 
@@ -25,6 +27,11 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"the data beside the project, {SHARED}, is not there")
     return SHARED / "data"
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> fleet.SyntheticFleet:
+    return fleet.SyntheticFleet.generate()
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,13 @@ from io import BytesIO
 from matplotlib.figure import Figure
 
 UNIT = re.compile(
-    r"\((MW|kW|MWh|USD|USD/MWh|h|s|%|day|days|GB|GPU-h|count|trace-local|degrees or m|height: .*|in the .*)\)"
+    r"\((MW|kW|MWh|USD|USD/MWh|h|s|%|day|days|GB|GPU-h|count|trace-local|PFLOP/s|"
+    r"\d{4}-\d\d-\d\d.*|height: .*|in the .*)\)"
 )
 PLAIN = re.compile(
-    r"day|time|snapshot|\d{4}-\d\d-\d\d|USD|GPUs|pipeline|tensor|data|reliability|.*firmness.*|.*ratio|factor on K|"
-    r"coverage of the next weeks|clusters in the portfolio|autocorrelation|first day of window"
+    r"day|snapshot|snapshot, by period|longitude|latitude|GPUs|reliability|.*firmness.*|.*ratio|factor on K|"
+    r"coverage of the next weeks|clusters in the portfolio|autocorrelation|first day of window|window|"
+    r"lowest mean / hourly mean"
 )
 """Labels of what needs no unit: dates, counts, shares of 1."""
 

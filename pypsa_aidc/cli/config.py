@@ -20,11 +20,14 @@ from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.network import add
 from pypsa_aidc.training import (
     GPU,
+    Calibration,
     Job,
+    ModePower,
     ModeTable,
-    PowerModel,
+    PaperModel,
     TrainingLoad,
     Transformer,
+    calibrate,
     generate_modes,
     read_profile,
 )
@@ -87,7 +90,7 @@ class SeriesConfig:
 
 
 ValuesConfig = float | tuple[float, ...] | SeriesConfig
-_GENERATION = ("candidates", "precision", "memory", "efficiency", "communication_w")
+_GENERATION = ("candidates", "precision", "recipe", "strict", "memory", "efficiency", "communication_w")
 
 
 def _keys(call: Callable[..., Any], leave: Container[str] = (), **instead: Any) -> list[tuple[str, Any, Any]]:
@@ -134,16 +137,27 @@ class _Job:
         model = Transformer.preset(self.model) if isinstance(self.model, str) else self.model
         return Job(**{name: getattr(self, name) for name in inspect.signature(Job).parameters} | {"model": model})
 
-    def table(self: Any, gpu: GPU | None, gpus: int, folder: Path) -> ModeTable:
-        """Generate the modes for a pool, or read the measured ones."""
+    def calibration(self: Any, gpu: GPU | None, runs: Path) -> Calibration:
+        """Fit the default model to measured runs; what their table does not say is as for this job."""
+        faults = Faults(f"--calibrate for job {self.name!r}")
+        for key in ("modes", "memory", "efficiency"):
+            given = getattr(self, key)
+            faults.require(given is None, key, given, "nothing beside measured runs", "Leave out one of the two.")
+        faults.raise_any()
+        return calibrate(runs, gpu, job=self.job, recipe=self.recipe)
+
+    def table(self: Any, gpu: GPU | None, gpus: int, folder: Path, fitted: Calibration | None = None) -> ModeTable:
+        """Generate the modes for a pool, by a fitted model if there is one, or read the measured ones."""
         if self.modes is not None:
             return read_profile(folder / self.modes, self.job, gpus=gpus, prune=self.prune)
         faults = Faults(f"modes of job {self.name!r}")
         faults.require(gpu is not None, "gpu", None, "a GPU of the site", "E.g. gpu: A100-80GB, or measured modes.")
         faults.raise_any()
         assert gpu is not None
-        options = {key: getattr(self, key) for key in _GENERATION if key != "communication_w"}
-        return generate_modes(self.job, gpu, gpus, power=PowerModel(self.communication_w), prune=self.prune, **options)
+        options = {key: getattr(self, key) for key in ("candidates", "precision", "recipe", "strict", "prune")}
+        coefficients = {key: getattr(self, key) for key in ("memory", "efficiency") if getattr(self, key) is not None}
+        model = fitted or (PaperModel(**coefficients) if coefficients else None)
+        return generate_modes(self.job, gpu, gpus, power=ModePower(self.communication_w), model=model, **options)
 
 
 _MODES = "CSV file of measured modes, relative to this file, see read_profile; without, they are generated."
@@ -151,8 +165,9 @@ JobConfig: Any = make_dataclass(
     "JobConfig",
     [
         *_keys(Job, model=str | Transformer),
-        *_keys(generate_modes, ("job", "gpu", "gpus", "power")),
-        *_keys(PowerModel, ("coefficients",)),
+        *_keys(generate_modes, ("job", "gpu", "gpus", "model", "power")),
+        *((key, kind | None, field(default=None, metadata=told.metadata)) for key, kind, told in _keys(PaperModel)),
+        *_keys(ModePower, ("coefficients",)),
         *_keys(TrainingLoad.of, ("job", "modes", "options")),
         ("modes", str | None, field(default=None, metadata={"description": _MODES})),
     ],

@@ -241,15 +241,11 @@ def _drawn_site(n: pypsa.Network) -> str:
 
 
 def _draw(runs: list[Run], reply: Reply) -> None:
-    from pypsa_aidc.plots import sites as plot
+    from pypsa_aidc.plots.balance import plot_balances
 
     last, site = runs[-1], _drawn_site(runs[-1].network)
-    title = f"{site}, {last.scenario}: {networks.describe(last.scenario)}"
-    aidc = last.network.aidc
-    balances = {
-        f"{run.scenario}: {networks.describe(run.scenario)}": run.network.aidc.balance() for run in (runs[0], last)
-    }
-    reply.figure("balance", plot.balance(balances, last.network.carriers["color"].to_dict()))
-    reply.figure("composition", plot.composition(aidc.power()[site], title))
-    gpus = aidc.sites[site].spec.gpus
-    reply.figure("execution", plot.execution(aidc.gpus()[site], aidc.progress()[site], gpus, title))
+    shown = {run.scenario: run for run in (runs[0], last)}
+    balances = {f"{name}: {networks.describe(name)}": run.network.aidc.balance() for name, run in shown.items()}
+    reply.figure("balance", plot_balances(balances, last.network.carriers))
+    reply.figure("composition", last.network.aidc.plot.composition(site))
+    reply.figure("execution", last.network.aidc.plot.execution(site))

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pypsa_aidc import fleet as fleets
-from pypsa_aidc import plots
 from pypsa_aidc.cli.reply import Reply
 from pypsa_aidc.cli.verb import DryRunOption
 from pypsa_aidc.errors import InputError
@@ -156,10 +155,12 @@ def _load(
     shares = (envelope.layers().sum("hour") / float(envelope.workload.sum())).to_series().to_frame("share")
     reply.keep("layers", shares, "Shares of workload energy")
     if figures:
-        reply.figure("figure_01_load", plots.plot_load(ensemble))
-        reply.figure("figure_03_boundary", plots.plot_boundary(envelope))
-        reply.figure("figure_07_components", plots.plot_components(envelope))
-        reply.figure("figure_12_layers", plots.plot_layers(envelope))
+        from pypsa_aidc.plots.envelope import plot_boundary, plot_components
+
+        reply.figure("figure_01_load", ensemble.plot())
+        reply.figure("figure_03_boundary", plot_boundary(envelope))
+        reply.figure("figure_07_components", plot_components(envelope))
+        reply.figure("figure_12_layers", envelope.plot())
 
 
 def _holds_power(path: Path) -> bool:
@@ -208,7 +209,7 @@ def _measured(
         )
         reply.keep("layers", pd.DataFrame(table), "Measured power by layer, mean MW; steepest ramp, MW/min")
         if figures:
-            reply.figure("figure_12_layers", plots.plot_layers(envelope))
+            reply.figure("figure_12_layers", envelope.plot())
     reply.answer(
         trace=path, mapping=mapping, coverage=asdict(envelope.coverage), read=power.audit.to_dict(), synthetic=False
     )
@@ -370,10 +371,12 @@ def _aggregation(
     removed = pd.DataFrame({"ratio": attribution.ratios, "excess_removed": attribution.removed}).rename_axis("residual")
     reply.keep("attribution", removed, f"Synchrony of {len(attribution.clusters)} clusters of steady capacity")
     if figures:
-        reply.figure("figure_02_aggregation", plots.plot_attribution(scalings, attribution, reply.synthetic))
-        reply.figure("figure_08_composition", plots.plot_composition(composition, reply.synthetic))
+        from pypsa_aidc.plots.aggregation import plot_attribution, plot_composition, plot_plateaus
+
+        reply.figure("figure_02_aggregation", plot_attribution(scalings, attribution, reply.synthetic))
+        reply.figure("figure_08_composition", plot_composition(composition, reply.synthetic))
         if len(attribution.plateaus):
-            reply.figure("figure_09_plateaus", plots.plot_plateaus(attribution, reply.synthetic))
+            reply.figure("figure_09_plateaus", plot_plateaus(attribution, reply.synthetic))
 
 
 def _scheduler(
@@ -396,6 +399,8 @@ def _scheduler(
     reply.keep("displacement", figures_of, "What the scheduler displaced, MW and MWh")
     reply.keep("backlog", backlog.figures(), "Newly deferrable arrivals, MW")
     if figures:
+        from pypsa_aidc.plots.aggregation import plot_displacement
+
         delays = fleets.delay_distribution(spans)
-        reply.figure("figure_10_displacement", plots.plot_displacement(displacement, delays))
-        reply.figure("figure_11_backlog", plots.plot_backlog(backlog))
+        reply.figure("figure_10_displacement", plot_displacement(displacement, delays))
+        reply.figure("figure_11_backlog", backlog.plot())

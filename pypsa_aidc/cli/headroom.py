@@ -18,6 +18,7 @@ from pypsa_aidc.plain import counted
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pypsa
     from rich.table import Table
 
     from pypsa_aidc.headroom import BusHeadroom
@@ -69,6 +70,9 @@ def headroom(
         float | None,
         typer.Option(help="MW of a site: whether it fits, when not, and what limits it then."),
     ] = None,
+    map_page: Annotated[
+        Path | None, typer.Option("--map", help="Also a map to move about in, as one HTML page: --map x.html.")
+    ] = None,
     rows: Annotated[int, typer.Option(help="Rows of the table on screen, the largest first.", min=0)] = 20,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for headroom.csv, headroom.nc and map.png.")] = Path(
         "headroom"
@@ -117,23 +121,23 @@ def headroom(
         if size is not None:
             _fit(result, size, ranked.index, rows, len(opened.snapshots), reply)
         reply.notes.extend(note for note in str(result.data.attrs["notes"]).split("; ") if note)
-        _draw(result, reply)
+        _draw(result, reply, opened, map_page, f"Headroom in {network.name}")
         if isinstance(contract, fleets.Contract):
             reply.tables["terms"] = contract.to_frame()
     reply.answer(network=network, response=result.data.attrs["response"], size=size)
 
 
-def _draw(result: BusHeadroom, reply: Reply) -> None:
-    """Draw the map, where buses have places."""
-    from matplotlib.figure import Figure
+def _draw(result: BusHeadroom, reply: Reply, n: pypsa.Network, page: Path | None, title: str) -> None:
+    """Draw the maps, where buses have places."""
+    from pypsa_aidc.plots.bus_map import explore, save
 
-    figure = Figure(figsize=(8, 7), layout="constrained")
     try:
-        result.plot(figure.add_subplot())
+        reply.figure("map", result.plot())
+        if page is not None:
+            frame = result.to_frame()
+            reply.line(f"{save(explore(n, frame), page, title, frame)} written")
     except InputError as error:
         reply.note(f"no map: {error}")
-    else:
-        reply.figure("map", figure)
 
 
 def _contract(

@@ -37,10 +37,9 @@ class HeadroomTable:
 
     def plot(self) -> Figure:
         """Draw the buses where they lie, coloured by headroom."""
-        from pypsa_aidc.plots import solve as solve_plots
+        from pypsa_aidc.plots.bus_map import plot_network
 
-        ends = [self.network.c[component].static[["bus0", "bus1"]] for component in ("Line", "Transformer", "Link")]
-        return solve_plots.headroom_map(self.frame["headroom"], self.network.buses, pd.concat(ends))
+        return plot_network(self.network, self.frame["headroom"])
 
 
 def open_headroom(path: Path, n: pypsa.Network) -> BusHeadroom | HeadroomTable:

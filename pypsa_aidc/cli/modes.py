@@ -27,6 +27,9 @@ def modes(
     job: Annotated[list[str] | None, typer.Option("--job", help="Only these jobs, repeatable.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Print rejected candidates too, with their reason.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for a CSV and a figure of each job.")] = None,
+    runs: Annotated[
+        Path | None, typer.Option("--calibrate", help="CSV of measured runs to fit the model to, see Run.read.")
+    ] = None,
     settings: SettingsOption = None,
 ) -> None:
     """Show which modes each job may run in, and why the others are out (Algorithm 1 and Fig. 9 of [1]).
@@ -34,6 +37,7 @@ def modes(
     Hours are those of the tranche without waits, if it ran in that mode alone.
     """
     from pypsa_aidc.cli.config import load_config
+    from pypsa_aidc.training.layout import AXES, labels
 
     chosen = load_config(config, settings or ())
     faults = reply.faults
@@ -41,19 +45,25 @@ def modes(
     for name in job or ():
         faults.require(name in known, "--job", name, f"one of {', '.join(known)}")
     faults.raise_any()
-    tables = {
-        (site.name, each.name): (each.job, each.table(site.chips, site.gpus, config.parent))
-        for site, each in chosen.jobs()
-        if job is None or each.name in job
-    }
+    tables = {}
+    for site, each in chosen.jobs():
+        if job is None or each.name in job:
+            fitted = None if runs is None else each.calibration(site.chips, runs)
+            table = each.table(site.chips, site.gpus, config.parent, fitted)
+            tables[site.name, each.name] = (each.job, table, None if fitted is None else str(fitted))
     told = []
     with nullcontext() if out is None else reply.into(out):
-        for (site_name, name), (descriptor, table) in tables.items():
+        for (site_name, name), (descriptor, table, fit) in tables.items():
             frame = _with_hours(table, descriptor)
             shown = frame if every else frame[frame["reason"] == ""].drop(columns="reason")
+            shown = shown.drop(columns=[*AXES, "busy"])
+            shown.insert(0, "mode", labels(frame.loc[shown.index]))
+            if fit is not None:
+                reply.line(f"{site_name}, {name}: {fit}")
             counts = f"{len(frame)} candidates, {len(table.feasible)} feasible, {len(table)} effective"
             reply.table(shown.rename(columns=_UNITS), f"{site_name}, {name}: {counts}")
-            told.append({"site": site_name, "job": name, "effective": len(table), "modes": records(frame)})
+            entry = {"site": site_name, "job": name, "effective": len(table), "modes": records(frame)}
+            told.append(entry if fit is None else entry | {"calibration": fit})
             if out is not None:
                 stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", f"{site_name}_{name}")
                 frame.to_csv(reply.file(f"{stem}_modes.csv"), index=False)

@@ -151,10 +151,10 @@ def screen(
         tidy.audit.to_csv(reply.file("demand_audit.csv"), index=False)
         found.save(reply.file("screen.nc"))
         if figures:
-            from pypsa_aidc.plots.screen import plot_headroom, plot_ratios
+            from pypsa_aidc.plots.screen import plot_ratios, plot_screen
 
             crosses = {} if paper is None else {str(name): float(mw) for name, mw in paper["headroom"].dropna().items()}
-            reply.figure("figure_17_headroom", plot_headroom(found, first[1], crosses))
+            reply.figure("figure_17_headroom", plot_screen(found, first[1], crosses))
             reply.figure("figure_18_ratios", plot_ratios(found))
     asked = {"demand": demand or BUNDLED, "source": tidy.source, "stamps": tidy.stamps, "column": tidy.column}
     case = {"case": title, "margin": first[0], "budget": first[1], "synthetic": reply.synthetic}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pypsa_aidc import fleet as fleets
-from pypsa_aidc import plots
 from pypsa_aidc.cli.contract import LEAST_HOURS, PortfolioOption, named
 from pypsa_aidc.cli.fleet import PAPER
 from pypsa_aidc.cli.reply import Reply
@@ -202,9 +201,11 @@ def _figures(
         samples = None if count <= ENUMERABLE else 200
         portfolios = fleets.portfolios(envelope, portfolio=names, samples=samples, seed=seed)
         independent = fleets.independent_curve(portfolios, envelope, seed=seed)["firmness"]
-    reply.figure("figure_04_availability", plots.plot_counterfactuals(counterfactuals, portfolios, independent))
-    reply.figure("figure_13_firmness", plots.plot_eras(surface, eras))
-    reply.figure("figure_14_realised", plots.plot_realised(surface))
+    from pypsa_aidc.plots import dependable
+
+    reply.figure("figure_04_availability", dependable.plot_counterfactuals(counterfactuals, portfolios, independent))
+    reply.figure("figure_13_firmness", dependable.plot_eras(surface, eras))
+    reply.figure("figure_14_realised", dependable.plot_realised(surface))
     if tests is not None:
-        reply.figure("figure_15_backtest", plots.plot_backtest(*tests))
-    reply.figure("figure_16_net_energy", plots.plot_net_energy(synthetic=reply.synthetic))
+        reply.figure("figure_15_backtest", dependable.plot_backtest(*tests))
+    reply.figure("figure_16_net_energy", dependable.plot_net_energy(synthetic=reply.synthetic))

@@ -262,6 +262,14 @@ class Contract:
         ]
         return pd.DataFrame(rows, columns=["term", "value", "unit"])
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the terms, and a call with its rebound."""
+        from pypsa_aidc.markup import Table, card
+
+        word = " (synthetic fleet)" if self.synthetic else ""
+        title = f"Contract: {self.offer:.4g} MW for {self.duration} h at {self.reliability:g}{word}"
+        return card(self, lambda: [Table("", self.to_frame())], self.plot, title=title)
+
     def to_dict(self) -> dict[str, Any]:
         """Sheet of the load as far as a trace fills it, ready for JSON: `SHEET`, `basis` and `missing`.
 
@@ -291,7 +299,7 @@ class Contract:
 
     def plot(self) -> Figure:
         """Draw one call: relief, rebound until it is recovered, and the earliest next call."""
-        from pypsa_aidc.plots import plot_contract
+        from pypsa_aidc.plots.dependable import plot_contract
 
         return plot_contract(self)
 

@@ -94,6 +94,18 @@ class Envelope:
         word = "synthetic, " if self.synthetic else ""
         return f"Envelope({word}{size}, {power} idle-retained, {self.data.attrs['source']})"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: mean power by cluster and layer."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("Mean power", self._means())], self.plot)
+
+    def _means(self) -> pd.DataFrame:
+        """Mean power over the hours that are there, MW; one row a cluster, one column a layer."""
+        frame = pd.DataFrame(self.data["power"].mean("hour").to_pandas())
+        frame.attrs["units"] = "MW"
+        return frame
+
     @property
     def synthetic(self) -> bool:
         """Whether the numbers come from the synthetic fleet."""
@@ -218,7 +230,7 @@ class Envelope:
 
     def plot(self) -> Figure:
         """Draw the layers over time (Fig. 12 of [2])."""
-        from pypsa_aidc.plots import plot_layers
+        from pypsa_aidc.plots.envelope import plot_layers
 
         return plot_layers(self)
 

@@ -86,6 +86,12 @@ class Surface:
         title = f"Surface({word}MW, {attrs.get('method', '')}, q = {attrs.get('q', 1):g}{seen})"
         return "\n".join([title, f"          {header}", *rows])
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: K by duration and reliability."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("Dependable power K", self.by_duration())], self.plot)
+
     @property
     def K(self) -> xr.DataArray:  # noqa: N802 - the symbol of Eq. 2
         """Dependable power, MW; duration × reliability."""
@@ -152,9 +158,18 @@ class Surface:
         """Long table: `duration` (h), `reliability`, `K` (MW), `firmness`, `windows`, `tail_windows`."""
         return self.data.assign(firmness=self.firmness).to_dataframe().reset_index()
 
+    def by_duration(self) -> pd.DataFrame:
+        """Return K as people read it: one row a duration (h), one column a reliability (MW), and the `windows`."""
+        grid = pd.DataFrame(self.K.to_pandas())
+        grid.columns = [f"K at {alpha:g}" for alpha in self.data["reliability"].to_numpy()]
+        units = dict.fromkeys(grid.columns, "MW") | {"duration": "h"}
+        grid["windows"] = self.data["windows"].to_series()
+        grid.attrs["units"] = units
+        return grid
+
     def plot(self) -> Figure:
         """Draw K over duration, one line for each reliability (Fig. 4a of [2])."""
-        from pypsa_aidc.plots import plot_surface
+        from pypsa_aidc.plots.dependable import plot_surface
 
         return plot_surface(self)
 

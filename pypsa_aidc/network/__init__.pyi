@@ -15,6 +15,7 @@ from .loads.registry import KINDS, fleets, list_loads, refresh, remove, sites
 from .loads.site.add import add, update
 from .loads.site.site import Site
 from .model.hook import compose, extra_functionality, hook
+from .pypsa_api import Network
 from .results.accessor import Results
 from .results.costs import operating_costs
 from .results.indicators import indicators
@@ -34,6 +35,7 @@ __all__ = [
     "Fleet",
     "FleetTerms",
     "Load",
+    "Network",
     "Result",
     "Results",
     "RollingResult",

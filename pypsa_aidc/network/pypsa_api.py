@@ -24,6 +24,7 @@ import pandas as pd
 import pypsa
 import xarray as xr
 from numpy.typing import NDArray
+from pypsa import Network as Network
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

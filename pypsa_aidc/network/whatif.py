@@ -15,7 +15,8 @@ from pypsa_aidc.network.loads.registry import loads, remove, sites
 from pypsa_aidc.network.loads.site.add import update
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.model.horizon import windows
-from pypsa_aidc.network.pypsa_api import columns, copy_network
+from pypsa_aidc.network.pypsa_api import copy_network, rows
+from pypsa_aidc.network.results.costs import objective_weight
 from pypsa_aidc.network.solve.optimize import optimize
 from pypsa_aidc.progress import track
 from pypsa_aidc.training import TrainingLoad
@@ -41,7 +42,7 @@ def compare(
     only: Sequence[str] = _CASES,
     **options: Any,
 ) -> pd.DataFrame:
-    """Cost of a network without a site, and with its jobs fixed, free to wait, and free in modes too.
+    """Cost of a network without a site or all sites, and with their jobs fixed, free to wait, and free in modes too.
 
     Other sites, fleets and all storage stay as they are in every case. The network itself is not changed.
 
@@ -50,11 +51,11 @@ def compare(
     n
         Network with sites; it need not be solved.
     site
-        Name of the site; may be left out where there is one.
+        Name of the site; `None` for all sites together.
     snapshots
         Part of ``n.snapshots`` to optimise.
     only
-        Some of the cases, in any order: ``"without"`` the site; ``"fixed"``, every job in its baseline mode from
+        Some of the cases, in any order: ``"without"`` the sites; ``"fixed"``, every job in its baseline mode from
         arrival to completion (S1 of [1]); ``"waiting"``, in that mode but free to wait at checkpoints; ``"free"``, the
         jobs as they are (S4).
     options
@@ -64,9 +65,9 @@ def compare(
     -------
     pandas.DataFrame
         Index `case`, in the order of `only`; `cost` (objective of PyPSA, USD over the horizon), `added` (USD, against
-        ``"without"``), `saved` (USD, against ``"fixed"``), `price` (USD/MWh, mean at the grid bus of the site over the
-        hours), `status` and `gap` (relative). Without a solution, `status` is ``"no solution"`` and all else NaN;
-        ``attrs["failures"]`` says why, by case.
+        ``"without"``), `saved` (USD, against ``"fixed"``), `price` (USD/MWh, mean at the grid buses of the sites over
+        the hours; expected, with scenarios), `status` and `gap` (relative). Without a solution, `status` is ``"no
+        solution"`` and all else NaN; ``attrs["failures"]`` says why, by case.
 
     Raises
     ------
@@ -79,23 +80,24 @@ def compare(
     """
     known = sites(n)
     chosen = _chosen(known, site, only)
-    bus = str(n.links.loc[chosen.link, "bus0"])
-    rows, failures = {}, {}
+    buses = [str(n.links["bus0"][rows(n.links.index, each.link)].iloc[0]) for each in chosen]
+    table, failures = {}, {}
     for case in only:
         copy = copy_network(n)
-        if case == "without":
-            remove(copy, chosen.name)
-        else:
-            update(copy, chosen.name, jobs=[_JOBS[case](load) for load in chosen.loads.values()])
+        for each in chosen:
+            if case == "without":
+                remove(copy, each.name)
+            else:
+                update(copy, each.name, jobs=[_JOBS[case](load) for load in each.loads.values()])
         try:
             result = optimize(copy, snapshots, **_tight(options))
         except NotSolvedError as error:
-            rows[case] = {"cost": np.nan, "price": np.nan, "status": "no solution", "gap": np.nan}
+            table[case] = {"cost": np.nan, "price": np.nan, "status": "no solution", "gap": np.nan}
             failures[case] = str(error)
             continue
-        price = _mean_price(copy, bus)
-        rows[case] = {"cost": result.objective, "price": price, "status": result.status, "gap": result.gap}
-    frame = pd.DataFrame.from_dict(rows, orient="index").rename_axis("case")
+        price = float(np.mean([_mean_price(copy, bus) for bus in buses]))
+        table[case] = {"cost": result.objective, "price": price, "status": result.status, "gap": result.gap}
+    frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("case")
     for position, (name, reference, sign) in enumerate((("added", "without", 1), ("saved", "fixed", -1)), start=1):
         against = frame["cost"].get(reference, np.nan)
         frame.insert(position, name, sign * (frame["cost"] - against) + 0.0)
@@ -106,17 +108,16 @@ def compare(
     return frame
 
 
-def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> Site:
+def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> list[Site]:
     faults = Faults("n.aidc.compare")
-    single = site is None and len(known) == 1
-    faults.require(single or site in known, "site", site, f"one of {sorted(known)}")
+    faults.require(bool(known) if site is None else site in known, "site", site, f"one of {sorted(known)}")
     faults.require(bool(only), "only", only, f"some of {', '.join(_CASES)}")
     for case in only:
         faults.require(case in _CASES, "only", case, f"some of {', '.join(_CASES)}")
         faults.require([*only].count(case) == 1, "only", case, "each case once")
     faults.raise_any()
-    found = next(iter(known.values())) if site is None else known[site]
-    for load in found.loads.values():
+    found = list(known.values()) if site is None else [known[site]]
+    for load in (load for each in found for load in each.loads.values()):
         lacking = load.baseline is None and bool({"fixed", "waiting"} & set(only))
         remedy = "Give TrainingLoad.of(..., baseline=(p, q, d)), or only=['without', 'free']."
         faults.require(not lacking, f"job {load.name!r}, baseline", None, "the mode of fixed training", remedy)
@@ -125,8 +126,10 @@ def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> Si
 
 
 def _mean_price(n: pypsa.Network, bus: str) -> float:
-    price = columns(n.c.buses.dynamic["marginal_price"], [bus])[bus].dropna()
-    weight = n.snapshot_weightings["objective"].loc[price.index]
+    """Mean price at a bus; PyPSA leaves those of scenarios multiplied by their probability."""
+    prices = n.c.buses.dynamic["marginal_price"]
+    price = prices[rows(prices.columns, bus)].sum(axis=1, min_count=1).dropna()
+    weight = objective_weight(n, price.index)
     return float((price * weight).sum() / weight.sum()) if len(price) else np.nan
 
 
@@ -153,7 +156,7 @@ def values(
     snapshots
         Part of ``n.snapshots`` to optimise.
     gpus
-        Step of the pool. Modes too large for the present pool were left out by `add` and do not come back.
+        Step of the pool; modes too large for the present one come in with it.
     p_nom
         Step of the connection in MW.
     deadline

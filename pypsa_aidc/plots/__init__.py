@@ -1,5 +1,6 @@
-"""Figures of a fleet, from plain frames and result objects; numbers in the names are those of [2], arXiv 2609.05406."""
+"""Every drawing of the package, one module a subject, all in the palette and sizes of `style`.
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+Result objects draw themselves with ``.plot()``, a network with AIDCs with ``n.aidc.plot``. The functions here take the
+same objects. Modules of this package are imported only where something is drawn: they import matplotlib. Figures belong
+to nobody but the caller: `matplotlib.pyplot` never sees them, and they may be drawn in several threads.
+"""

@@ -1,5 +1,5 @@
 from .attachments import Headroom
-from .document import Document, Fact, Notice, Picture, Section, Table
+from .document import Document, Fact, Map, Notice, Picture, Section, Table
 from .front import WRITERS, report
 
-__all__ = ["WRITERS", "Document", "Fact", "Headroom", "Notice", "Picture", "Section", "Table", "report"]
+__all__ = ["WRITERS", "Document", "Fact", "Headroom", "Map", "Notice", "Picture", "Section", "Table", "report"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +15,10 @@ from matplotlib.figure import Figure
 
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.report.document import Picture, Section, Table, shown
+from pypsa_aidc.markup import Table, shown, whole
+from pypsa_aidc.network import Results
+from pypsa_aidc.plots import bus_map
+from pypsa_aidc.report.document import Map, Picture, Section
 
 
 class Headroom(Protocol):
@@ -38,9 +43,10 @@ class Attachments:
     synthetic: tuple[str, ...] = ()
     peak: float | None = None
     backtest: pd.DataFrame | None = None
+    interactive: bool = False
 
-    def sections(self, peaks: pd.Series[float]) -> tuple[Section, ...]:
-        """Sections on surface, contract and headroom, as far as they are there; `peaks` at the meters, MW."""
+    def sections(self, results: Results, peaks: pd.Series[float]) -> tuple[Section, ...]:
+        """Sections on surface, contract, headroom and places, as far as they are there; `peaks` at the meters, MW."""
         found = []
         if self.surface is not None:
             found.append(_surface(self.surface))
@@ -48,16 +54,15 @@ class Attachments:
             found.append(_contract(self.contract, self.peak, peaks, self.backtest))
         if self.headroom is not None:
             found.append(_headroom(self.headroom))
+        if self.interactive:
+            frame = None if self.headroom is None else self.headroom.to_frame()
+            found.append(_map(results, frame if frame is not None and "headroom" in frame else None))
         return tuple(found)
 
 
 def _surface(surface: Surface) -> Section:
     """Dependable power by duration and reliability."""
     attrs = surface.data.attrs
-    grid = pd.DataFrame(surface.K.to_pandas())
-    grid.columns = [f"K at {alpha:g}" for alpha in surface.data["reliability"].to_numpy()]
-    units = dict.fromkeys(grid.columns, "MW") | {"duration": "h"}
-    grid["windows"] = surface.data["windows"].to_series()
     highest, lowest = (shown(float(getattr(np, f"nan{end}")(surface.K.to_numpy()))) for end in ("max", "min"))
     alt = f"Dependable power K over duration, one line for each reliability, between {lowest} and {highest} MW."
     text = (
@@ -66,7 +71,10 @@ def _surface(surface: Surface) -> Section:
         f"condition: {attrs.get('condition', 'none')}. Source: {attrs.get('source', 'unknown')}.",
     )
     pictures = (Picture("Dependable power K", alt, surface.plot()),)
-    tables = (Table("Surface K", grid, units), Table("Surface K long", surface.to_frame(), {"K": "MW"}, long=True))
+    tables = (
+        Table("Surface K", surface.by_duration()),
+        Table("Surface K long", surface.to_frame(), {"K": "MW"}, long=True),
+    )
     return Section("Dependable power", text, pictures, tables)
 
 
@@ -114,7 +122,7 @@ def _headroom(headroom: Headroom) -> Section:
         tables.insert(0, Table("What limits headroom", _limits(frame), {"least": "MW", "most": "MW"}))
     pictures, absent = [], []
     try:
-        pictures.append(Picture("Headroom", alt, _figure(headroom)))
+        pictures.append(Picture("Headroom", alt, whole(headroom.plot())))
     except InputError as error:
         absent.append(f"There is no map: {'; '.join(map(str, error.faults))}")
     attrs = getattr(getattr(headroom, "data", None), "attrs", {})
@@ -124,11 +132,16 @@ def _headroom(headroom: Headroom) -> Section:
     return Section("Headroom", tuple(text), tuple(pictures), tuple(tables), tuple(absent))
 
 
-def _figure(headroom: Headroom) -> Figure:
-    drawn = headroom.plot()
-    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
-    assert figure is not None, "axes without a figure"
-    return figure
+def _map(results: Results, headroom: pd.DataFrame | None) -> Section:
+    """A map to move about in; where buses have no place, why there is none."""
+    try:
+        deck = results.plot.explore(headroom)
+    except InputError as error:
+        return Section("Map", absent=(f"There is no map: {'; '.join(map(str, error.faults))}",))
+    with TemporaryDirectory() as folder:
+        page = bus_map.save(deck, Path(folder) / "map.html", "Network", headroom).read_text(encoding="utf-8")
+    said = "Drag to move, turn the wheel to zoom; what is under the pointer says its name and numbers."
+    return Section("Map", (said,), maps=(Map("The network and its AI data centers", page),))
 
 
 def _limits(frame: pd.DataFrame) -> pd.DataFrame:

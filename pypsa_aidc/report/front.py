@@ -6,38 +6,36 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import matplotlib.style
+import numpy as np
 import pandas as pd
 
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.fleet import Contract, Surface
-from pypsa_aidc.network import audit
+from pypsa_aidc.markup import shown
+from pypsa_aidc.network import AuditReport, Network, Results, audit
 from pypsa_aidc.network.loads.registry import loads
-from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.plain import counted
-from pypsa_aidc.report import fleet_sections, sections
 from pypsa_aidc.report import provenance as origins
+from pypsa_aidc.report import sections
 from pypsa_aidc.report.attachments import Attachments, Headroom
-from pypsa_aidc.report.document import Document, Notice, shown
+from pypsa_aidc.report.document import Document, Notice
 from pypsa_aidc.report.html import html
-from pypsa_aidc.report.notices import notices
 from pypsa_aidc.report.pdf import pdf
 from pypsa_aidc.report.xlsx import xlsx
 
-if TYPE_CHECKING:
-    import pypsa
-
 WRITERS: Mapping[str, Callable[[Document], bytes]] = {".html": html, ".xlsx": xlsx, ".pdf": pdf}
 """What writes a document, by the suffix of the file."""
+
+TIGHT = 1e-4
+"""Relative gap up to which an objective counts as optimal without a further word; the default of HiGHS."""
 
 _NEEDED = {".xlsx": "xlsxwriter", ".pdf": "reportlab"}
 _COLUMNS = {"step", "unit", "value", "uncertainty"}
 
 
 def report(
-    n: pypsa.Network,
+    n: Network,
     path: str | Path,
     *,
     surface: Surface | None = None,
@@ -50,6 +48,7 @@ def report(
     synthetic: Sequence[str] = (),
     peak: float | None = None,
     backtest: pd.DataFrame | None = None,
+    interactive: bool = False,
 ) -> Path:
     """Write a report on a solved network with sites, fleets or both: one file, whole or not at all.
 
@@ -58,8 +57,8 @@ def report(
     n
         Network solved by `n.aidc.optimize`, just now or read from a file. It is not changed.
     path
-        File ending in ``.html`` (self-contained: no scripts, no network), ``.xlsx`` (one sheet a table, the series
-        too) or ``.pdf``; an earlier file is replaced once the new one is complete.
+        File ending in ``.html`` (it fetches nothing, and has no scripts but those of a map), ``.xlsx`` (one sheet a
+        table, the series too) or ``.pdf``; an earlier file is replaced once the new one is complete.
     surface
         Surface K to show.
     contract
@@ -80,6 +79,9 @@ def report(
         MW at the meter of the fleet that the contract is of, to show its offer for the sizes of the network's sites.
     backtest
         How K has held, ``Backtest.summary``, shown with the contract.
+    interactive
+        Whether an HTML report has a map to move about in, 4 MB large and with scripts, which some mail programs refuse;
+        `headroom` colours its buses. Without places of the buses, the report says so instead.
 
     Returns
     -------
@@ -97,13 +99,15 @@ def report(
     UnsupportedError
         The library that writes this kind of file is not installed.
     """
-    given = Attachments(surface, contract, headroom, values, provenance or {}, tuple(synthetic), peak, backtest)
+    given = Attachments(
+        surface, contract, headroom, values, provenance or {}, tuple(synthetic), peak, backtest, interactive
+    )
     write_report(n, Path(path), given, tuple(exclusive), title)
     return Path(path)
 
 
 def write_report(
-    n: pypsa.Network, path: Path, given: Attachments, exclusive: tuple[str, ...] = (), title: str = ""
+    n: Network, path: Path, given: Attachments, exclusive: tuple[str, ...] = (), title: str = ""
 ) -> Document:
     """Write a report and return what it says; parameters and errors as for `report`."""
     _check(n, path, given.values, exclusive)
@@ -112,40 +116,109 @@ def write_report(
         faults.require(value is None or given.contract is not None, name, value, "nothing without a contract")
     if given.peak is not None:
         faults.number("peak", given.peak, above=0)
+    maps = not given.interactive or path.suffix.lower() == ".html"
+    faults.require(maps, "interactive", True, "a file ending in .html for a map to move about in")
     faults.raise_any()
-    # Figures are drawn as if the user had set no style of theirs, so that a report is the same for everyone.
-    with matplotlib.style.context("default"):
-        document = compose(n, given, exclusive, title)
-        content = WRITERS[path.suffix.lower()](document)
-    replace_file(path, content)
+    document = compose(n, given, exclusive, title)
+    replace_file(path, WRITERS[path.suffix.lower()](document))
     return document
 
 
-def compose(n: pypsa.Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
+def compose(n: Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
     accessor = Results(n)
-    meters = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
-    chosen, found, loads = meters.index, accessor.sites, accessor.fleets
+    meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part"))
+    chosen, found, served = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (
         sections.summary(n),
         sections.balance(n),
         *((sections.jobs(n), sections.execution(n)) if found else ()),
-        *((fleet_sections.section(n),) if loads else ()),
+        *((sections.fleets(n),) if served else ()),
         sections.prices(n, given.values),
-        *given.sections(meters.max()),
+        *given.sections(accessor, meters.max()),
         sections.audit(checked),
         origins.section(n, given, made_up),
     )
-    whose = [_counted(word, list(names)) for word, names in (("AI data center", found), ("fleet", loads)) if names]
+    whose = [_counted(word, list(names)) for word, names in (("AI data center", found), ("fleet", served)) if names]
     subtitle = f"{' and '.join(whose)}, {len(chosen):,} snapshots from {shown(chosen[0])} to {shown(chosen[-1])}"
     return Document(
         title or f"Dispatch of AI data centers: {n.name or 'network without a name'}",
         subtitle,
-        (*notices(n, checked, made_up), *_oversized(given, meters.max())),
+        (*_notices(n, checked, made_up), *_oversized(given, meters.max())),
         sections.facts(n, checked),
         parts,
     )
+
+
+def _notices(n: Network, audit: AuditReport, synthetic: Sequence[str]) -> tuple[Notice, ...]:
+    """Everything a reader must know before the numbers, worst first.
+
+    Parameters
+    ----------
+    n
+        Solved network.
+    audit
+        Of this network, made now.
+    synthetic
+        What of the report is made up, by name.
+    """
+    status = Results(n).status
+    found = [*_on_status(status), *_on_prices(n, status)]
+    if not audit.passed:
+        worst = audit.violations.iloc[0]
+        text = (
+            f"{len(audit.violations)} of {len(audit.frame)} checks of the audit failed, worst {worst['check']} at "
+            f"{worst['where']}: off by {shown(worst['violation'])} {worst['unit']}.".rstrip()
+        )
+        found.append(Notice("danger", text))
+    if synthetic:
+        found.append(Notice("warning", f"Synthetic, not measured: {'; '.join(synthetic)}."))
+    if n.has_scenarios:
+        first = n.scenarios[0]
+        found.append(Notice("warning", f"The network has scenarios: power and GPUs are those of {first!r}."))
+    return tuple(sorted(found, key=lambda notice: ("danger", "warning", "note").index(notice.level)))
+
+
+def _on_status(status: Mapping[str, object]) -> list[Notice]:
+    if not status:
+        text = (
+            "The network does not say how its solve ended: it was not solved by n.aidc.optimize. It may be far from "
+            "the optimum."
+        )
+        return [Notice("danger", text)]
+    objective, bound, gap = (float(str(status[key])) for key in ("objective", "bound", "gap"))
+    known = np.isfinite(bound)
+    above = (
+        f"The objective of {shown(objective)} USD is at most {shown(abs(objective - bound))} USD ({100 * gap:.3g} %) "
+        "above the optimum."
+        if known
+        else f"How far its {shown(objective)} USD are from the optimum is not known: the solver gave no bound."
+    )
+    found = []
+    if status["status"] != "optimal":
+        found.append(
+            Notice(
+                "danger", f"Not optimal: the solver stopped at its {str(status['status']).replace('_', ' ')}. {above}"
+            )
+        )
+    elif not known or gap > TIGHT:
+        found.append(Notice("warning", f"Optimal only within the tolerance that was asked for. {above}"))
+    skipped = status.get("skipped_outages")
+    if isinstance(skipped, list) and skipped:
+        names = ", ".join(map(str, skipped[:5])) + (f" and {len(skipped) - 5} more" if len(skipped) > 5 else "")
+        found.append(Notice("warning", f"Not secured, because they split the network: outages of {names}."))
+    return found
+
+
+def _on_prices(n: Network, status: Mapping[str, object]) -> list[Notice]:
+    if n.has_scenarios:
+        return [Notice("note", "No prices are shown: with scenarios, PyPSA scales them by probability.")]
+    if str(status.get("prices", sections.NO_PRICES)) != sections.NO_PRICES:
+        return []
+    why = "the solve was told to do without" if status else "it is not known where those in the file come from"
+    remedy = "Solve with n.aidc.optimize(), which prices with all schedules fixed."
+    return [Notice("warning", f"No prices: {why}. {remedy}")]
 
 
 def _oversized(given: Attachments, peaks: pd.Series[float]) -> Iterator[Notice]:
@@ -176,7 +249,7 @@ def replace_file(path: Path, content: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _check(n: pypsa.Network, path: Path, values: pd.DataFrame | None, exclusive: Sequence[str]) -> None:
+def _check(n: Network, path: Path, values: pd.DataFrame | None, exclusive: Sequence[str]) -> None:
     faults = Faults("n.aidc.report")
     suffix = path.suffix.lower()
     faults.require(suffix in WRITERS, "path", str(path), f"a file ending in {', '.join(WRITERS)}")

@@ -9,8 +9,8 @@ from typing import Any
 
 import matplotlib as mpl
 
-from pypsa_aidc.report.document import WORDS, Document, Notice, Picture, Section, Table
-from pypsa_aidc.report.images import png
+from pypsa_aidc.markup import Table, png
+from pypsa_aidc.report.document import WORDS, Document, Notice, Picture, Section
 
 MOST_ROWS = 60
 """Rows of a table that are printed; all of them are in the workbook."""
@@ -19,6 +19,10 @@ _COLOURS = {"danger": ("#fdeadf", "#d55e00"), "warning": ("#fff4d6", "#e69f00"),
 _FONT, _BOLD = "DejaVuSans", "DejaVuSans-Bold"
 _WIDTH = 500.0
 """Points between the margins of an A4 page."""
+_FIGURE = 400.0
+"""Points that a figure is wide: its letters have 7, and two of them go on a page."""
+_FIRST_ROWS = 4
+"""Rows of a table, its head among them, that stand below its caption before the page may end."""
 
 
 def pdf(document: Document) -> bytes:
@@ -95,33 +99,43 @@ def _notice(notice: Notice) -> Any:
 def _section(section: Section) -> list[Any]:
     from reportlab.platypus import CondPageBreak
 
-    story = [CondPageBreak(120), _text(section.title, 14, _BOLD, space=4)]
-    story += [_text(text, 9) for text in section.text]
-    story += [_picture(picture) for picture in section.pictures]
-    for table in section.tables:
-        if not table.long:
-            story += _table(table)
+    head = [_text(section.title, 14, _BOLD, space=4), *(_text(text, 9) for text in section.text)]
+    blocks = [_picture(picture) for picture in section.pictures]
+    blocks += [_table(table) for table in section.tables if not table.long]
+    # No heading and no caption stands alone at the end of a page.
+    needed = sum(map(_height, head)) + (blocks[0][0] if blocks else 0.0)
+    story = [CondPageBreak(needed), *head]
+    for height, parts in blocks:
+        story += [CondPageBreak(height), *parts]
     return story
 
 
-def _picture(picture: Picture) -> Any:
-    from reportlab.platypus import Image, KeepTogether
+def _height(part: Any) -> float:
+    """Points from the top of a part to the next one."""
+    return float(part.wrap(_WIDTH, 1e6)[1] + part.getSpaceAfter())
+
+
+def _picture(picture: Picture) -> tuple[float, list[Any]]:
+    """A figure with its caption, and the height in points that must be left on the page."""
+    from reportlab.platypus import Image
 
     size = [float(inches) for inches in picture.figure.get_size_inches()]
-    width = min(_WIDTH, 72 * size[0])
-    image = Image(BytesIO(png(picture.figure, 200)), width, width * size[1] / size[0])
-    return KeepTogether([image, _text(picture.title, 8, colour="#57606a", space=8)])
+    image = Image(BytesIO(png(picture.figure, 200)), _FIGURE, _FIGURE * size[1] / size[0], hAlign="LEFT")
+    parts = [image, _text(picture.title, 8, colour="#57606a", space=8)]
+    return sum(map(_height, parts)), parts
 
 
-def _table(table: Table) -> list[Any]:
+def _table(table: Table) -> tuple[float, list[Any]]:
+    """A table with its caption, and the height in points of what must stand below the caption on its page."""
     from reportlab.platypus import LongTable
 
     names, rows, numeric = list(map(str, table.plain.columns)), table.cells(MOST_ROWS), table.numeric
-    size = 7.5 if len(names) <= 8 else 5.5
     longest = [
-        max([len(word) for word in name.split()] + [len(row[k]) for row in rows]) for k, name in enumerate(names)
+        max([1.2 * len(word) for word in name.split()] + [len(row[k]) for row in rows]) for k, name in enumerate(names)
     ]
     share = [min(max(length, 4), 60) + 1.5 for length in longest]
+    # A character is 0.62 of the letters' size wide; smaller than 5.5 points nobody reads.
+    size = min(max(_WIDTH / sum(share) / 0.62, 5.5), 7.5)
     scale = min(_WIDTH / sum(share), 0.75 * size)
     cells = [
         [_text(cell, size, space=0, right=number) for cell, number in zip(row, numeric, strict=True)] for row in rows
@@ -131,22 +145,18 @@ def _table(table: Table) -> list[Any]:
         ("LINEBELOW", (0, 0), (-1, 0), 1, "#1b1f24"),
         ("LINEBELOW", (0, 1), (-1, -1), 0.3, "#d5dae0"),
         ("VALIGN", (0, 0), (-1, -1), "TOP"),
+        ("VALIGN", (0, 0), (-1, 0), "BOTTOM"),
         ("LEFTPADDING", (0, 0), (-1, -1), 1),
-        ("RIGHTPADDING", (0, 0), (-1, -1), 2),
+        ("RIGHTPADDING", (0, 0), (-1, -1), 5),
         ("TOPPADDING", (0, 0), (-1, -1), 1),
         ("BOTTOMPADDING", (0, 0), (-1, -1), 2),
     ]
-    drawn = LongTable(
-        [head, *cells],
-        colWidths=[scale * part for part in share],
-        repeatRows=1,
-        style=style,
-        hAlign="LEFT",
-        spaceAfter=8,
-    )
+    options = {"colWidths": [scale * part for part in share], "style": style, "hAlign": "LEFT", "spaceAfter": 8}
+    caption = _text(table.title, 9, _BOLD, space=2)
     more = len(table.frame) - MOST_ROWS
     note = [_text(f"{more:,} more rows are in the workbook (.xlsx) of this report.", 8)] if more > 0 else []
-    return [_text(table.title, 9, _BOLD, space=2), drawn, *note]
+    first = LongTable([head, *cells[: _FIRST_ROWS - 1]], **options)
+    return _height(caption) + _height(first), [caption, LongTable([head, *cells], repeatRows=1, **options), *note]
 
 
 def _number(canvas: Any, page: Any) -> None:

@@ -6,19 +6,16 @@ import json
 import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from pypsa_aidc.fleet import Contract
-from pypsa_aidc.network.results.accessor import Results
+from pypsa_aidc.markup import Table, shown
+from pypsa_aidc.network import Network, Results
 from pypsa_aidc.network.spec.column import COLUMN
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report.attachments import Attachments
-from pypsa_aidc.report.document import Section, Table, shown
-
-if TYPE_CHECKING:
-    import pypsa
+from pypsa_aidc.report.document import Section
 
 _PACKAGES = ("pypsa-aidc", "pypsa", "linopy", "highspy", "pandas", "xarray", "numpy")
 _SOLVE = {
@@ -34,7 +31,7 @@ _LONGEST = 300
 """Characters of a text from a file that are shown."""
 
 
-def section(n: pypsa.Network, given: Attachments, synthetic: tuple[str, ...]) -> Section:
+def section(n: Network, given: Attachments, synthetic: tuple[str, ...]) -> Section:
     """Tables of versions, of the solve and of the data."""
     chosen = Results(n).power().index
     data: list[tuple[str, object]] = [
@@ -68,7 +65,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def made_up(n: pypsa.Network, given: Attachments) -> tuple[str, ...]:
+def made_up(n: Network, given: Attachments) -> tuple[str, ...]:
     """Names of everything in a report that says of itself that it is synthetic, or is said to be."""
     found, surface, contract = [], given.surface, given.contract
     if surface is not None and surface.data.attrs.get("synthetic"):
@@ -83,7 +80,7 @@ def made_up(n: pypsa.Network, given: Attachments) -> tuple[str, ...]:
     return (*found, *given.synthetic)
 
 
-def _specs(n: pypsa.Network) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+def _specs(n: Network) -> Iterator[tuple[str, str, Mapping[str, object]]]:
     """Component, name and content of each specification that the network holds."""
     for component in ("Link", "Generator"):
         static = n.c[component].static
@@ -97,7 +94,7 @@ def _says_synthetic(record: object) -> bool:
     return isinstance(record, Mapping) and str(record.get("synthetic", "")) not in ("", "0", "False", "no")
 
 
-def _components(n: pypsa.Network) -> list[str]:
+def _components(n: Network) -> list[str]:
     shown_ = ("Bus", "Line", "Transformer", "Link", "Generator", "Load", "StorageUnit", "Store")
     return [name for name in shown_ if len(n.c[name].static)]
 

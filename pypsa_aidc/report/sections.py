@@ -1,38 +1,32 @@
-"""Sections of a report on a solved network: summary, balance, jobs, GPUs, prices, audit."""
+"""Sections of a report on a solved network: summary, balance, jobs, GPUs, fleets, prices, audit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
-from pypsa_aidc.network import AuditReport, Site
-from pypsa_aidc.network.pypsa_api import columns
-from pypsa_aidc.network.results.accessor import Results
+from pypsa_aidc.markup import Table, shown, usd
+from pypsa_aidc.network import AuditReport, Fleet, Network, Results
 from pypsa_aidc.network.results.costs import TOTAL, rewards
-from pypsa_aidc.plots import sites as plot
-from pypsa_aidc.plots import solve as solve_plots
-from pypsa_aidc.report import fleet_sections
-from pypsa_aidc.report.document import Fact, Picture, Section, Table, shown
+from pypsa_aidc.network.results.scenarios import EXPECTED
+from pypsa_aidc.plots import money
+from pypsa_aidc.report.document import Fact, Picture, Section
 
-if TYPE_CHECKING:
-    import pypsa
-
-MOST_SITES = 6
-"""Sites that get figures of their own; with more, only the overview of all is drawn."""
-
-MOST_SOURCES = 6
-"""Largest sources, each drawn apart; the others are drawn together, since colours run out before carriers do."""
+MOST_DRAWN = 6
+"""Sites, and fleets, that get figures of their own; with more, only an overview is shown."""
 
 NO_PRICES = "none"
 """Origin of prices where there are none, as `Result.prices` says it."""
 
-_OTHERS, _NO_SOURCES = "other sources", ["storage", "curtailment", "AIDC", "other load"]
-_FREE_COLOURS = (plot.BLUE, plot.ORANGE, plot.PURPLE, plot.SKY, plot.RED, plot.YELLOW)
+_USES = ["AIDC", "other load"]
+_FORMS = {
+    "firm": "no relief",
+    "path": "relief along a series",
+    "windows": "mean relief over every window",
+    "calls": "calls by duration",
+}
 
 
-def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
+def facts(n: Network, audit: AuditReport) -> tuple[Fact, ...]:
     """The numbers that a reader looks for first."""
     accessor = Results(n)
     found, status = [], accessor.status
@@ -42,56 +36,48 @@ def facts(n: pypsa.Network, audit: AuditReport) -> tuple[Fact, ...]:
     if accessor.fleets:
         found.append(Fact("fleets", str(len(accessor.fleets))))
     if not n.has_scenarios:
-        found.append(Fact("operating cost", shown(float(accessor.costs()["cost"].sum())), "USD"))
-        if str(status.get("prices", NO_PRICES)) != NO_PRICES:
-            found.append(Fact("bill", shown(_paid(accessor)), "USD"))
+        found.append(Fact("operating cost", usd(float(accessor.costs()["cost"].sum())), "USD"))
+        if _has_prices(accessor):
+            found.append(Fact("bill", usd(_paid(accessor)), "USD"))
     elif "objective" in status:
-        found.append(Fact("objective", shown(status["objective"]), "USD"))
-    meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part")).sum(axis=1)
-    hours = n.snapshot_weightings["stores"].loc[meter.index]
-    energy = float(meter.to_numpy(float) @ hours.to_numpy(float))
+        found.append(Fact("objective", usd(float(str(status["objective"]))), "USD"))
+    summary = accessor.summary()
+    # Schedules are the same in all scenarios.
+    summary = pd.DataFrame(summary.xs(EXPECTED, level="scenario")) if n.has_scenarios else summary
+    meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part")).sum(axis=1)
     found += [
-        Fact("energy at the meters", shown(energy), "MWh"),
-        Fact("peak of all meters", shown(float(meter.max())), "MW"),
+        Fact("energy at the meters", shown(float(summary["energy"].sum())), "MWh"),
+        Fact("peak of all meters", shown(float(meters.max())), "MW"),
     ]
     if accessor.sites:
-        found.append(Fact("GPU-hours", shown(float(accessor.summary()["gpu_hours"].sum())), "GPU-h"))
+        found.append(Fact("GPU-hours", shown(float(summary["gpu_hours"].sum())), "GPU-h"))
     if accessor.fleets:
         calls = accessor.calls()
         found += [Fact("calls", str(len(calls))), Fact("relief", shown(float(calls["energy"].sum())), "MWh")]
-    found.append(Fact("audit", f"{int(audit.frame['passed'].sum())} of {len(audit.frame)}", "checks passed"))
+    found.append(Fact("audit", f"{int(audit.frame['passed'].sum())} of {len(audit.frame)}", "passed"))
     return tuple(found)
 
 
-def summary(n: pypsa.Network) -> Section:
+def summary(n: Network) -> Section:
     """How the solve ended, and what each site did."""
     accessor = Results(n)
-    units = {
-        "energy": "MWh",
-        "training_energy": "MWh IT",
-        "peak": "MW",
-        "least": "MW",
-        "gpu_hours": "GPU-h",
-        "waiting_hours": "h",
-        "boundary_idle": "GPU-h",
-    }
     tables, text = [], []
     if accessor.sites:
-        tables.append(Table("Sites", accessor.summary(), units))
+        tables.append(Table("Sites", accessor.summary().loc[list(accessor.sites)]))
         text.append(
             "Energy, peak and least power are those at the meter; waiting hours are summed over the jobs of a site, "
             "before they are done; boundary idle is what is left of the last slot of a training edge."
         )
     if not n.has_scenarios:
-        costs = accessor.costs().reset_index()
+        costs = accessor.costs()
         total = pd.DataFrame([{"component": "all", "carrier": "", "cost": costs["cost"].sum()}])
-        every = pd.concat([costs, total], ignore_index=True)
-        tables.append(Table("Operating costs", _without_dust(every), {"energy": "MWh", "cost": "USD"}))
+        every = pd.concat([costs.reset_index(), total], ignore_index=True)
+        tables.append(Table("Operating costs", _without_dust(every), costs.attrs["units"]))
         tables.append(Table("What it pays", _payers(n, accessor, float(costs["cost"].sum())), {"value": "USD"}))
     return Section("Summary", tuple(text), (), tuple(tables))
 
 
-def _payers(n: pypsa.Network, accessor: Results, cost: float) -> pd.DataFrame:
+def _payers(n: Network, accessor: Results, cost: float) -> pd.DataFrame:
     """From the objective of the solver to the operating cost of the network, and beside it the bill of the AIDCs."""
     status, rows = accessor.status, []
     if "objective" in status:
@@ -107,72 +93,84 @@ def _payers(n: pypsa.Network, accessor: Results, cost: float) -> pd.DataFrame:
         if abs(others) > max(1e-3, 1e-6 * abs(cost)):
             rows.append(("- other terms of the objective", -others, "investment, start-ups, mode changes and the like"))
     rows.append(("operating cost of the network", cost, "what running the whole network costs, whoever pays"))
-    if str(status.get("prices", NO_PRICES)) != NO_PRICES:
+    if _has_prices(accessor):
         told = "what its AIDCs pay for their energy at the price of their bus; above the cost where prices are marginal"
         rows.append(("bill of the AIDCs", _paid(accessor), told))
     return pd.DataFrame(rows, columns=["what", "value", "meaning"])
 
 
-def balance(n: pypsa.Network) -> Section:
+def balance(n: Network) -> Section:
     """What fed the network, and what it fed."""
     if n.has_scenarios:
         return Section("Balance", absent=("The network has scenarios: there is no single balance to show.",))
-    frame = Results(n).balance()
-    hours = n.snapshot_weightings["stores"].loc[frame.index]
-    energy = frame.mul(hours, axis=0).sum().rename("energy").rename_axis("source").to_frame()
-    main = energy["energy"].drop(_NO_SOURCES).idxmax()
+    accessor = Results(n)
+    frame = accessor.balance()
+    energy = frame.mul(n.snapshot_weightings["stores"].loc[frame.index], axis=0).sum().round(9) + 0.0
+    curtailed = energy["curtailment"]
+    sources = energy.drop([*_USES, "curtailment"])
+    main = str(sources.drop("storage").idxmax())
     alt = (
-        f"Power by source over time. The AIDCs draw {shown(energy.at['AIDC', 'energy'])} MWh; the largest source is "
-        f"{main} with {shown(energy.at[main, 'energy'])} MWh; {shown(energy.at['curtailment', 'energy'])} MWh are "
-        "curtailed."
+        f"Power by source over time. The AIDCs draw {shown(energy['AIDC'])} MWh; the largest source is {main} with "
+        f"{shown(sources[main])} MWh; {shown(curtailed)} MWh are curtailed."
     )
-    drawn = _fewer_sources(frame, energy["energy"])
-    picture = Picture("Power by source", alt, plot.balance({"": drawn}, _colours(n, drawn)))
-    text = ("Storage counts positive when it feeds the network.",)
-    tables = (
-        Table("Energy by source", _without_dust(energy), {"energy": "MWh"}),
-        Table("Balance by snapshot", frame, dict.fromkeys(map(str, frame.columns), "MW"), long=True),
+    text = (
+        "Storage counts positive when it feeds the network, over the whole time less what it took. "
+        + (f"{shown(curtailed)} MWh that were available are curtailed." if curtailed else "Nothing is curtailed."),
     )
-    return Section("Balance", text, (picture,), tables)
+    both = (("Energy by source", "source", sources), ("Energy by use", "use", energy[_USES]))
+    tables = [
+        Table(title, each.rename("energy").rename_axis(axis).to_frame(), {"energy": "MWh"})
+        for title, axis, each in both
+    ]
+    series = Table("Balance by snapshot", frame, long=True)
+    return Section("Balance", text, (Picture("Power by source", alt, accessor.plot.balance()),), (*tables, series))
 
 
-def jobs(n: pypsa.Network) -> Section:
+def jobs(n: Network) -> Section:
     """What each job may do, and what it runs when."""
     accessor = Results(n)
     steps, own = accessor.schedule(), accessor.jobs.loc[list(accessor.sites)]
-    units = {"p_nom": "MW", "hours": "h", "deadline": "h", "it_power": "MW", "energy": "MWh IT"}
+    named = steps.drop(columns=["pipeline", "tensor", "data"])
     restarts = int(steps["restart"].sum())
     alt = (
         f"Gantt chart of {len(own)} jobs: {len(steps)} training edges, each ending at a checkpoint, in "
-        f"{len(steps.groupby(['site', 'job', 'pipeline', 'tensor', 'data']))} modes, with {restarts} restarts after "
-        "waiting."
+        f"{len(steps.groupby(['site', 'job', 'mode']))} modes, with {restarts} restarts after waiting."
     )
     text = (
         "A bar is a training edge: the job stays in one mode, pipeline·tensor·data, until its next checkpoint. Between "
         "bars a job waits at a checkpoint and holds no GPUs.",
     )
-    picture = Picture("Jobs, modes and checkpoints", alt, plot.gantt(steps, accessor.gpus().index))
+    units = {"p_nom": "MW", "fastest run": "h", "deadline": "h"}
     tables = (
-        Table("Jobs", own, units),
-        Table("Schedule", steps, units | {"boundary_idle": "GPU-h"}),
+        Table("Jobs", own.rename(columns={"hours": "fastest run"}), units),
+        Table("Schedule", named, {"energy": "MWh IT"}),
         Table("Modes by snapshot", accessor.modes(), long=True),
     )
-    return Section("Jobs", text, (picture,), tables)
+    return Section("Jobs", text, (Picture("Jobs, modes and checkpoints", alt, accessor.plot.gantt()),), tables)
 
 
-def execution(n: pypsa.Network) -> Section:
+def execution(n: Network) -> Section:
     """GPUs, progress and composition of the load, site by site."""
     accessor = Results(n)
     found, pictures, text = accessor.sites, [], []
-    power, gpus, progress = accessor.power()[list(found)], accessor.gpus(), accessor.progress()
+    power, gpus, progress = accessor.expected_power()[list(found)], accessor.gpus(), accessor.progress()
     if len(found) > 1:
         alt = f"Power at the meter, GPUs and progress of {len(found)} sites over time."
-        pictures.append(Picture("All sites", alt, plot.sites(power, gpus, progress)))
-    if len(found) <= MOST_SITES:
-        for site in found.values():
-            pictures += _site_pictures(site, power, gpus, progress)
-    else:
+        pictures.append(Picture("All sites", alt, accessor.plot()))
+    if len(found) > MOST_DRAWN:
         text.append(f"{len(found)} sites: none is drawn alone; all are in the workbook.")
+        found = {}
+    for site in found.values():
+        meter, used = power[site.name, "meter"], pd.DataFrame(gpus[site.name]).sum(axis=1)
+        ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in progress[site.name].iloc[-1].items())
+        alt = f"Power of {site.name} at the meter by part over time, {shown(meter.min())} to {shown(meter.max())} MW."
+        title = f"{site.name}: what the load consists of"
+        pictures.append(Picture(title, alt, accessor.plot.composition(site.name)))
+        alt = (
+            f"GPUs in use of {site.name} over time, at most {used.max():,.0f} of {site.spec.gpus:,}; progress at the "
+            f"end: {ended}."
+        )
+        pictures.append(Picture(f"{site.name}: GPUs and progress", alt, accessor.plot.execution(site.name)))
     tables = (
         Table("Power by snapshot", power, dict.fromkeys(map(str, power.columns), "MW"), long=True),
         Table("GPUs by snapshot", gpus, dict.fromkeys(map(str, gpus.columns), "GPUs"), long=True),
@@ -181,39 +179,122 @@ def execution(n: pypsa.Network) -> Section:
     return Section("GPUs and progress", tuple(text), tuple(pictures), tables)
 
 
-def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
-    """Prices at the sites, what each job pays, and what flexibility is worth."""
+def fleets(n: Network) -> Section:
+    """Terms, power, calls and limits of all fleets."""
     accessor = Results(n)
-    origin, pictures = str(accessor.status.get("prices", NO_PRICES)), []
-    tables, text, absent = [], [], []
-    if origin == NO_PRICES or n.has_scenarios:
+    found, power, calls, limits = accessor.fleets, accessor.power(), accessor.calls(), accessor.fleet_limits()
+    sizes = accessor.fleet_sizes()
+    renamed = sizes.rename(columns={"energy": "relief", "hours": "hours_of_relief"})
+    served = accessor.summary().loc[list(found), ["energy", "peak", "least"]]
+    both = renamed.join(served.rename(columns={"energy": "served"}))
+    units = {"p_nom": "MW", "served": "MWh", "peak": "MW", "least": "MW", "relief": "MWh", "rebound": "MWh"}
+    terms = pd.DataFrame([_terms(n, fleet) for fleet in found.values()]).set_index("fleet")
+    tables = [
+        Table("Fleets", both, units | {"hours_of_relief": "h"}),
+        Table("Terms of fleets", terms, {"checkpoint": "h", "hours": "h"}),
+    ]
+    L = sizes["p_nom"].to_dict()
+    depths = [row for name, fleet in found.items() for row in _depths(fleet, L[name])]
+    if depths:
+        units = {"duration": "h", "depth": "MW", "share_of_size": "%", "pause": "h"}
+        tables.append(Table("Relief by duration", pd.DataFrame(depths).set_index("fleet"), units))
+    if len(limits):
+        tables.append(Table("Limits of fleets", limits.assign(binds=limits["reached"] > 0).set_index("fleet")))
+    if len(calls):
+        tables.append(Table("Calls", calls.set_index("fleet")))
+    own = power[list(found)]
+    tables.append(Table("Fleet power by snapshot", own, dict.fromkeys(map(str, own.columns), "MW"), long=True))
+    absent = []
+    pictures: tuple[Picture, ...] = ()
+    if len(found) <= MOST_DRAWN:
+        pictures = tuple(_calls(accessor, fleet, power[fleet, "meter"], calls) for fleet in found)
+    else:
+        absent.append(f"{len(found)} fleets: none is drawn; all are in the workbook.")
+    text = (
+        _bound(limits, calls, found),
+        "The meter of a fleet is its load less relief plus rebound. Without calls by duration, each stretch of relief "
+        "counts as a call. A limit binds where it is reached at least once; a budget, where no further call fits in.",
+    )
+    return Section("Fleets", text, pictures, tuple(tables), tuple(absent))
+
+
+def _terms(n: Network, fleet: Fleet) -> dict[str, object]:
+    terms, row = fleet.terms, n.generators.loc[fleet.name]
+    bounds = f"free, {shown(float(row['p_nom_min']))} to {shown(float(row['p_nom_max']))} MW"
+    return {
+        "fleet": fleet.name,
+        "size": bounds if row["p_nom_extendable"] else "given",
+        "relief": _FORMS[terms.form] + (", in blocks" if terms.block else ""),
+        "hours": "any" if terms.hours is None else terms.hours,
+        "events": "any" if terms.events is None else terms.events,
+        "per": terms.per if terms.has_budget else "–",
+        "rebound": terms.rebound,
+        "checkpoint": terms.checkpoint,
+        "source": (fleet.source or "not stated") + (" (synthetic)" if fleet.synthetic else ""),
+    }
+
+
+def _depths(fleet: Fleet, size: float) -> list[dict[str, object]]:
+    terms = fleet.terms
+    pauses = terms.recovery or (float("nan"),) * len(terms.durations)
+    return [
+        {"fleet": fleet.name, "duration": hours, "depth": depth * size, "share_of_size": 100 * depth, "pause": pause}
+        for hours, depth, pause in zip(terms.durations, terms.depths, pauses, strict=True)
+    ]
+
+
+def _bound(limits: pd.DataFrame, calls: pd.DataFrame, found: dict[str, Fleet]) -> str:
+    """What binds, in a sentence a fleet."""
+    words = []
+    for fleet, each in found.items():
+        binding = limits[(limits["fleet"] == fleet) & (limits["reached"] > 0)]["limit"].to_list()
+        if binding:
+            words.append(f"{fleet} is held back by {', '.join(map(str, binding))}.")
+        elif each.terms.form == "firm":
+            words.append(f"{fleet} has no relief.")
+        elif not (calls["fleet"] == fleet).any():
+            words.append(f"{fleet} sheds nothing: at its cost there was no use for its relief.")
+        else:
+            words.append(f"No limit of {fleet} binds.")
+    return " ".join(words)
+
+
+def _calls(accessor: Results, fleet: str, meter: pd.Series, calls: pd.DataFrame) -> Picture:
+    own = calls[calls["fleet"] == fleet]
+    verb = "call sheds" if len(own) == 1 else "calls shed"
+    shed = f"{len(own)} {verb} {shown(float(own['energy'].sum()))} MWh" if len(own) else "nothing is shed"
+    alt = (
+        f"Power of {fleet} at the meter over time, {shown(float(meter.min()))} to {shown(float(meter.max()))} MW, with "
+        f"its calls marked: {shed}."
+    )
+    return Picture(f"{fleet}: power, relief and calls", alt, accessor.plot.calls(fleet))
+
+
+def prices(n: Network, values: pd.DataFrame | None) -> Section:
+    """Prices at the AIDCs, what each of their parts pays, and what flexibility is worth."""
+    accessor = Results(n)
+    pictures, tables, text, absent = [], [], [], []
+    if n.has_scenarios or not _has_prices(accessor):
         absent.append("There are no prices to show, and so no payments: see the notice at the top.")
     else:
-        price = _grid_prices(n, accessor)
-        meter = pd.DataFrame(accessor.power().xs("meter", axis=1, level="part"))
+        price = accessor.grid_prices()
         spread = ", ".join(f"{site} {shown(price[site].min())} to {shown(price[site].max())}" for site in price)
         whose = " and ".join(word for word, there in (("site", accessor.sites), ("fleet", accessor.fleets)) if there)
-        alt = f"Price and power at the meter of each {whose} over time; prices in USD/MWh: {spread}."
-        figure = solve_plots.prices(price, meter, f"prices from the {origin}")
-        pictures.append(Picture(f"Prices at the grid bus of each {whose}", alt, figure))
-        units = {"energy": "MWh IT", "payment": "USD", "paid": "USD/MWh", "mean_price": "USD/MWh", "timing": "USD"}
-        if accessor.sites:
-            tables.append(Table("Payments", _payments(n, accessor), units))
-        if accessor.fleets:
-            paid = fleet_sections.payments(n, accessor, price)
-            tables.append(Table("Payments of fleets", _without_dust(paid), units | {"energy": "MWh"}))
+        title = f"Prices at the grid bus of each {whose}"
+        pictures.append(Picture(title, f"{title} over time, USD/MWh: {spread}.", accessor.plot.prices()))
+        tables.append(Table("Bill", _without_dust(accessor.bill())))
         tables.append(Table("Prices by snapshot", price, dict.fromkeys(map(str, price.columns), "USD/MWh"), long=True))
         text.append(
-            "A price says what one more MWh would cost while every job keeps its schedule. The value of timing is what "
-            "the energy of a part would cost at the mean price, less what it does cost; below 0, the part draws in "
-            "dear hours. Prices behind a site's import are those of its grid bus times the PUE."
+            "A price says what one more MWh would cost while every job keeps its schedule. Parts of a site are at IT "
+            "level, before the PUE, and pay the price of its grid bus times the PUE. The value of timing is what the "
+            "energy would cost at the mean price, less what it does cost; below 0, it is drawn in dear hours."
         )
     if values is None and accessor.sites:
         absent.append("Values of GPUs, connection and waiting need further solves; they were not asked for.")
     if values is not None:
         known = ", ".join(f"{shown(key)} {shown(value)} USD" for key, value in values["value"].items())
         alt = f"Value of flexibility by site: {known}."
-        pictures.append(Picture("Value of flexibility", alt, solve_plots.flexibility(values)))
+        pictures.append(Picture("Value of flexibility", alt, money.plot_values(values)))
         tables.append(Table("Value of flexibility", values, {"value": "USD", "uncertainty": "USD"}))
         text.append(
             "Values of flexibility come from solving again with one step more, or without waiting; discrete decisions "
@@ -225,9 +306,7 @@ def prices(n: pypsa.Network, values: pd.DataFrame | None) -> Section:
 def audit(report: AuditReport) -> Section:
     """Every constraint, checked again from the decoded schedule."""
     frame = report.to_frame()
-    worst = frame.groupby("check", sort=False).agg(
-        checked=("where", "size"), worst=("violation", "max"), unit=("unit", "first"), passed=("passed", "all")
-    )
+    worst = report.by_check()
     failed = int((~frame["passed"]).sum())
     alt = f"Worst violation of each of {len(worst)} kinds of checks; {failed} of {len(frame)} checks failed."
     tables = [Table("Audit", worst)]
@@ -242,73 +321,13 @@ def audit(report: AuditReport) -> Section:
     return Section("Audit", text, (Picture("Audit", alt, report.plot()),), tuple(tables))
 
 
-def _site_pictures(site: Site, power: pd.DataFrame, gpus: pd.DataFrame, progress: pd.DataFrame) -> Sequence[Picture]:
-    name, pool = site.name, site.spec.gpus
-    parts, used, done = (pd.DataFrame(frame[name]) for frame in (power, gpus, progress))
-    ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in done.iloc[-1].items())
-    return [
-        Picture(
-            f"{name}: what the load consists of",
-            f"Power of {name} at the meter by part over time, {shown(parts['meter'].min())} to "
-            f"{shown(parts['meter'].max())} MW.",
-            plot.composition(parts, name),
-        ),
-        Picture(
-            f"{name}: GPUs and progress",
-            f"GPUs in use of {name} over time, at most {used.sum(axis=1).max():,.0f} of {pool:,}; progress at the end: "
-            f"{ended}.",
-            plot.execution(used, done, pool, name),
-        ),
-    ]
-
-
-def _fewer_sources(frame: pd.DataFrame, energy: pd.Series) -> pd.DataFrame:
-    """Keep the largest sources that feed at all, and add up the others."""
-    sources = energy.drop(_NO_SOURCES).sort_values(ascending=False, kind="stable")
-    kept = list(sources.index[:MOST_SOURCES][sources.to_numpy()[:MOST_SOURCES] > 0])
-    rest = frame[sources.index.difference(kept)].sum(axis=1)
-    fewer = frame[[name for name in frame if name in kept]]
-    fewer = fewer.assign(**{_OTHERS: rest}) if rest.abs().max() > 0 else fewer
-    return fewer.join(frame[_NO_SOURCES])
-
-
-def _colours(n: pypsa.Network, frame: pd.DataFrame) -> dict[str, str]:
-    """Colours of carriers where they have one, and of Okabe and Ito where not; storage keeps its green."""
-    given = n.carriers["color"].fillna("")
-    free = iter(_FREE_COLOURS)
-    colours = {}
-    for source in map(str, frame.columns.drop(_NO_SOURCES)):
-        colour = given.get(source, "")
-        colours[source] = plot.GREY if source == _OTHERS else colour or next(free)
-    return colours
-
-
-def _grid_prices(n: pypsa.Network, accessor: Results) -> pd.DataFrame:
-    """Price at the grid bus of each site and fleet, USD/MWh."""
-    buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in accessor.sites.values()}
-    buses |= {fleet: str(n.generators.at[fleet, "bus"]) for fleet in accessor.fleets}
-    chosen = accessor.power().index
-    price = columns(n.c.buses.dynamic["marginal_price"], sorted(set(buses.values()))).loc[chosen]
-    return pd.DataFrame({site: price[bus] for site, bus in buses.items()}).rename_axis(columns="site")
+def _has_prices(accessor: Results) -> bool:
+    return str(accessor.status.get("prices", NO_PRICES)) != NO_PRICES
 
 
 def _paid(accessor: Results) -> float:
     """What all AIDCs pay together, USD: their totals, which hold the parts already."""
     return float(accessor.bill().xs(TOTAL, level="part")["payment"].sum())
-
-
-def _payments(n: pypsa.Network, accessor: Results) -> pd.DataFrame:
-    """Bill by part, with the price it paid, the mean price at its bus, and what its timing is worth."""
-    chosen = accessor.power().index
-    bill = accessor.bill()[["energy", "payment"]].drop(TOTAL, level="part").loc[list(accessor.sites)]
-    weight = n.snapshot_weightings["objective"].loc[chosen]
-    buses = {site.name: site.bus for site in accessor.sites.values()}
-    price = columns(n.c.buses.dynamic["marginal_price"], list(buses.values())).loc[chosen]
-    mean = price.mul(weight, axis=0).sum() / weight.sum()
-    bill["paid"] = bill["payment"] / bill["energy"].where(bill["energy"] > 0)
-    bill["mean_price"] = mean.reindex(bill.index.get_level_values("site").map(buses)).to_numpy()
-    bill["timing"] = bill["mean_price"] * bill["energy"] - bill["payment"]
-    return _without_dust(bill)
 
 
 def _without_dust(frame: pd.DataFrame) -> pd.DataFrame:

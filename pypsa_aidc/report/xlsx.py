@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pypsa_aidc.report.document import WORDS, Document, Table, shown
-from pypsa_aidc.report.images import png
+from pypsa_aidc.markup import Table, png, shown
+from pypsa_aidc.report.document import WORDS, Document
 
 LONGEST_NAME, MOST_ROWS = 31, 1_048_575
 """Limits of the file format: characters of a sheet's name, and rows below its header."""

@@ -1,17 +1,24 @@
+from .calibration import Calibration, calibrate
+from .candidates import Candidates
 from .gpu import GPU
 from .graph.graph import CheckpointGraph, Formulation, Step, checkpoint_graph, earliest_finish
 from .graph.path import cheapest_path, cheapest_through
 from .graph.slots import Slots
 from .job import Job
+from .layout import Layout
 from .load import TrainingLoad
 from .memory import CAMPUS_MEMORY, KORTHIKANTI_MEMORY, MemoryModel
 from .mode_table import Mode, ModeTable
-from .modes import Candidates, generate_modes
-from .power import PowerModel
+from .modes import generate_modes
+from .paper import PaperModel
+from .performance import PerformanceModel
+from .power import ModePower
 from .profile import read_profile
+from .recipe import Recipe, Schedule
 from .rules import Rules
+from .run import Run
 from .throughput import CAMPUS_EFFICIENCY, NARAYANAN_EFFICIENCY, EfficiencyModel
-from .transformer import Transformer
+from .transformer import Experts, LatentAttention, Transformer
 
 __all__ = [
     "CAMPUS_EFFICIENCY",
@@ -19,20 +26,30 @@ __all__ = [
     "GPU",
     "KORTHIKANTI_MEMORY",
     "NARAYANAN_EFFICIENCY",
+    "Calibration",
     "Candidates",
     "CheckpointGraph",
     "EfficiencyModel",
+    "Experts",
     "Formulation",
     "Job",
+    "LatentAttention",
+    "Layout",
     "MemoryModel",
     "Mode",
+    "ModePower",
     "ModeTable",
-    "PowerModel",
+    "PaperModel",
+    "PerformanceModel",
+    "Recipe",
     "Rules",
+    "Run",
+    "Schedule",
     "Slots",
     "Step",
     "TrainingLoad",
     "Transformer",
+    "calibrate",
     "cheapest_path",
     "cheapest_through",
     "checkpoint_graph",

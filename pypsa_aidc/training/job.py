@@ -36,11 +36,12 @@ class Job:
         T_dead in hours after the first snapshot; `None` is the end of the horizon.
     chi_f
         FLOP coefficient of Eq. 5: 72 without, 96 with full activation recomputation (forward 1, backward 2,
-        recomputed forward 1, times 24).
+        recomputed forward 1, times 24). The vocabulary projection is no layer and never recomputed: its 6 h V FLOPs a
+        token, which is V/(16 l h) at 96, do not depend on it.
     flops
         ``"architecture"`` counts the matrix weights the model really has (grouped-query attention, SwiGLU);
         ``"eq5"`` is Eq. 5 as printed, with 12 h² weights a layer. Both agree for multi-head attention with
-        h_f = 4 h and no gate.
+        h_f = 4 h and no gate. Of experts, ``"architecture"`` counts those that a token uses.
 
     Raises
     ------
@@ -83,6 +84,9 @@ class Job:
             faults.number("deadline", self.deadline, above=0)
         faults.number("chi_f", self.chi_f, above=0, remedy="72 without, 96 with full recomputation.")
         faults.require(self.flops in ("architecture", "eq5"), "flops", self.flops, "'architecture' or 'eq5'")
+        if isinstance(self.model, Transformer) and (self.model.experts or self.model.latent):
+            remedy = "Eq. 5 knows dense layers of 12 h² weights only."
+            faults.require(self.flops != "eq5", "flops", self.flops, f"'architecture' for {self.model.name!r}", remedy)
         if not len(faults):
             remedy = "Tokens of the whole run: 15e12, not 15."
             faults.number("tokens", self.tokens, at_least=self.batch * self.sequence, remedy=remedy)
@@ -93,11 +97,10 @@ class Job:
     def iteration_flops(self) -> float:
         """F_iter, Eq. 5: matrices, attention scores and vocabulary projection of one global batch, in FLOPs."""
         model = self.model
-        weights = 12 * model.hidden**2 if self.flops == "eq5" else model.layer_weights
-        matrices = model.layers * weights / 12
+        weights = 12 * model.hidden**2 * model.layers if self.flops == "eq5" else model.matrix_weights
         attention = model.layers * model.attention_width * self.sequence / 6
-        vocabulary = model.hidden * model.vocabulary / 16
-        return self.chi_f * self.batch * self.sequence * (matrices + attention + vocabulary)
+        vocabulary = 6 * model.hidden * model.vocabulary
+        return self.batch * self.sequence * (self.chi_f * (weights / 12 + attention) + vocabulary)
 
     @property
     def iterations(self) -> float:

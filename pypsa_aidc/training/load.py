@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pandas as pd
+
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.plain import settle
+from pypsa_aidc.plain import large, settle
 from pypsa_aidc.training.job import Job
-from pypsa_aidc.training.mode_table import Mode, ModeTable, Size
+from pypsa_aidc.training.layout import Layout, Size
+from pypsa_aidc.training.mode_table import Mode, ModeTable
 from pypsa_aidc.training.rules import Rules
 from pypsa_aidc.units import SECONDS_PER_HOUR
 
@@ -122,12 +125,42 @@ class TrainingLoad:
             faults.add("modes", reasons, "at least one feasible mode", "More GPUs, memory options or other candidates.")
         faults.raise_any()
         model = job.model
-        description = f"{model.name}, {job.tranche_ratio:.4%} of {job.tokens:.3g} tokens, batch {job.batch}"
+        share = f"{100 * job.tranche_ratio:.6g} % of {large(job.tokens)} tokens"
+        description = f"{model.name}, {share}, batch {job.batch:,}"
         rules = Rules(**options) if rules is None else rules
         fixed = None
         if baseline is not None:
             fixed = modes.mode(baseline) if isinstance(modes, ModeTable) else _of_size(job.name, usable, baseline)
         return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the work, and what each mode makes of it."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> list[Table]:
+            rules, deadline = self.rules, "end of the horizon" if self.deadline is None else self.deadline
+            baseline = "none" if self.baseline is None else self.baseline.label
+            terms = [
+                ("what", self.description or "not stated", ""),
+                ("work", self.work / 1e18, "EFLOP"),
+                ("segments between checkpoints", rules.count, ""),
+                ("arrival", rules.arrival, "h"),
+                ("deadline", deadline, "" if self.deadline is None else "h"),
+                ("may wait at checkpoints", rules.waiting, ""),
+                ("mode of fixed training", baseline, ""),
+            ]
+            modes = [
+                (mode.label, mode.gpus, mode.it_power, self.hours(mode), mode.it_power * self.hours(mode))
+                for mode in self.modes
+            ]
+            names = ["mode", "gpus", "it_power", "hours", "energy"]
+            units = {"it_power": "MW", "hours": "h", "energy": "MWh IT"}
+            return [
+                Table("Job", pd.DataFrame(terms, columns=["term", "value", "unit"])),
+                Table("The whole of it in one mode", pd.DataFrame(modes, columns=names), units),
+            ]
+
+        return card(self, tables, title=f"TrainingLoad {self.name!r}", more="in .modes")
 
     def hours(self, mode: Mode) -> float:
         """Hours that the whole tranche takes in one mode without pause or loss."""
@@ -136,6 +169,11 @@ class TrainingLoad:
     def with_rules(self, **changes: Any) -> TrainingLoad:
         """Return the load with some fields of its rules changed."""
         return replace(self, rules=replace(self.rules, **changes))
+
+    def within(self, gpus: int) -> TrainingLoad:
+        """Return the load with its modes that fit into a pool of GPUs, or with all if none does."""
+        fitting = tuple(mode for mode in self.modes if mode.gpus <= gpus)
+        return self if len(fitting) in (0, len(self.modes)) else replace(self, modes=fitting)
 
     def fixed(self, size: Size | None = None) -> TrainingLoad:
         """Return the load that runs in one mode from arrival to completion, without checkpoints, as S1 of [1].
@@ -147,8 +185,30 @@ class TrainingLoad:
         return replace(self, work=left, modes=(self.mode(size),), rules=rules)
 
     def recorded(self, size: Size | None = None) -> TrainingLoad:
-        """Return the fixed load with a checkpoint recorded after each segment, as S2 of [1]."""
-        return replace(self.with_rules(waiting=False, jump=1), modes=(self.mode(size),))
+        """Return the fixed load with a checkpoint recorded after each segment, as S2 of [1].
+
+        Where nothing may change at a checkpoint it ends no slot: the load takes as long as the fixed one, and longer
+        only by the `checkpoint_hours` of every segment.
+        """
+        fixed, segments = self.fixed(size), self.rules.count - self.rules.progress
+        return fixed.with_rules(checkpoint_hours=segments * self.rules.checkpoint_hours)
+
+    def slow(self, coverage: float = 0.9) -> TrainingLoad:
+        """Return the load with every mode at the slow end of its prediction interval; measured modes stay as they are.
+
+        A schedule that meets its deadline with it does so whatever the modes turn out to be, up to the other end.
+
+        Parameters
+        ----------
+        coverage
+            Probability that the throughput of a mode lies within its interval, in (0, 1).
+        """
+
+        def slowed(mode: Mode) -> Mode:
+            return mode if mode.deviation is None else replace(mode, flops_per_s=mode.interval(coverage)[0])
+
+        baseline = None if self.baseline is None else slowed(self.baseline)
+        return replace(self, modes=tuple(map(slowed, self.modes)), baseline=baseline)
 
     def pausable(self, size: Size | None = None) -> TrainingLoad:
         """Return the load that may wait at checkpoints but runs in one mode only."""
@@ -187,7 +247,7 @@ class TrainingLoad:
 
 def _of_size(job: str, modes: Iterable[Mode], size: Size) -> Mode:
     by_size: dict[object, Mode] = {mode.size: mode for mode in modes}
-    size = tuple(size) if isinstance(size, list) else size
+    size = Layout.of(size).size if isinstance(size, tuple | list) else size
     faults = Faults(f"TrainingLoad {job!r}")
     faults.require(size in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
     faults.raise_any()

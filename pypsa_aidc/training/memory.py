@@ -1,4 +1,4 @@
-"""Memory on one GPU: model states and activations of a 3D-parallel mode, Eq. 14 of [1]."""
+"""Memory on one GPU as [1] has it: model states and activations of a 3D-parallel mode, Eq. 14."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MemoryModel:
         Whether the part that tensor parallelism leaves whole (λ_h) is divided by q as well.
     schedule
         What is live at once: ``"global"`` the whole B/d of the paper; ``"1f1b"`` p micro-batches;
-        ``"interleaved"`` p (1 + (p-1)/(p v)) micro-batches for v model chunks a GPU.
+        ``"interleaved"`` p (1 + (p-1)/(p v)) micro-batches for v > 1 model chunks a GPU; never more than there are.
     micro_batch
         b, sequences a micro-batch; not used by ``"global"``.
     chunks
@@ -156,8 +156,11 @@ def _one_forward_one_backward(model: MemoryModel, job: Job, pipeline: Floats, da
     return np.minimum(pipeline, micro_batches) * model.micro_batch
 
 
-def _interleaved(model: MemoryModel, _: Job, pipeline: Floats, __: Floats) -> Floats:
-    return pipeline * (1 + (pipeline - 1) / (pipeline * model.chunks)) * model.micro_batch
+def _interleaved(model: MemoryModel, job: Job, pipeline: Floats, data: Floats) -> Floats:
+    # One chunk is plain 1F1B; and no schedule holds more micro-batches than there are.
+    extra = (pipeline - 1) / model.chunks if model.chunks > 1 else 0.0
+    micro_batches = job.batch / (data * model.micro_batch)
+    return np.minimum(pipeline + extra, micro_batches) * model.micro_batch
 
 
 _LIVE_SEQUENCES: dict[str, Callable[[MemoryModel, Job, Floats, Floats], Floats]] = {

@@ -1,24 +1,23 @@
-"""The 3D-parallel modes of a job, the rejected ones with their reason; Eqs. 12, 18 and 19 of [1]."""
+"""The modes of a job, the rejected ones with their reason; Eqs. 12, 18 and 19 of [1]."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.plain import settle
+from pypsa_aidc.training.layout import AXES, Layout, Size, labels
 from pypsa_aidc.units import GB
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-Size = tuple[int, int, int]
-
-COLUMNS = ("pipeline", "tensor", "data", "gpus", "efficiency", "flops_per_s", "it_power", "memory_gb", "reason")
 INFEASIBLE = ("divisibility", "memory", "pool")
 """First words of the reasons that make a mode infeasible, as opposed to dominated."""
 
@@ -30,7 +29,7 @@ class Mode:
     Parameters
     ----------
     size
-        (p, q, d): pipeline, tensor, data parallel.
+        (p, q, d): pipeline, tensor, data parallel; all seven sizes of `Layout` where more than that differs from 1.
     gpus
         n, GPUs occupied.
     flops_per_s
@@ -39,6 +38,9 @@ class Mode:
         P, IT power in MW.
     memory
         M, bytes on the fullest GPU; `None` where a profile does not tell.
+    deviation
+        Standard deviation of the logarithm of `flops_per_s`, as the model or its calibration has it; `None` where it is
+        not known. It does not take part in comparisons.
     """
 
     size: Size
@@ -46,29 +48,67 @@ class Mode:
     flops_per_s: float
     it_power: float
     memory: float | None = None
+    deviation: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         faults = Faults(f"Mode {self.size}")
-        three = isinstance(self.size, tuple | list) and len(self.size) == 3
-        faults.require(three, "size", self.size, "(pipeline, tensor, data)")
-        for size in self.size if three else ():
-            faults.number("size", size, at_least=1, integer=True)
+        try:
+            layout = Layout.of(self.size)
+        except InputError as error:
+            layout = None
+            for fault in error.faults:
+                faults.add("size", fault.given, fault.expected)
         faults.number("gpus", self.gpus, at_least=1, integer=True)
-        if not len(faults):
-            product = math.prod(map(int, self.size))
-            faults.require(self.gpus == product, "gpus", self.gpus, f"{product}, pipeline × tensor × data")
+        if layout is not None and not len(faults):
+            product = "pipeline × tensor × data" if layout.context == 1 else "pipeline × tensor × data × context"
+            faults.require(self.gpus == layout.gpus, "gpus", self.gpus, f"{layout.gpus}, {product}")
         faults.number("flops_per_s", self.flops_per_s, above=0)
         faults.number("it_power", self.it_power, above=0)
         if self.memory is not None:
             faults.number("memory", self.memory, above=0)
+        if self.deviation is not None:
+            faults.number("deviation", self.deviation, at_least=0)
         faults.raise_any()
-        object.__setattr__(self, "size", tuple(map(int, self.size)))
-        settle(self, whole=("gpus",), real=("flops_per_s", "it_power", "memory"))
+        assert layout is not None
+        object.__setattr__(self, "size", layout.size)
+        settle(self, whole=("gpus",), real=("flops_per_s", "it_power", "memory", "deviation"))
 
     @property
     def label(self) -> str:
-        """Sizes as ``p·q·d``, for tables and figures."""
-        return "·".join(map(str, self.size))
+        """Sizes as ``p·q·d`` and what differs from 1 beyond them, for tables and figures."""
+        return self.layout.label
+
+    @property
+    def layout(self) -> Layout:
+        """The sizes by name."""
+        return Layout.of(self.size)
+
+    def interval(self, coverage: float = 0.9) -> tuple[float, float]:
+        """Return the prediction interval of `flops_per_s`.
+
+        Parameters
+        ----------
+        coverage
+            Probability that the throughput is within, in (0, 1).
+
+        Raises
+        ------
+        InputError
+            Nothing is known of the deviation, as for measured modes; or `coverage` is out of range.
+
+        Examples
+        --------
+        >>> low, high = Mode((1, 1, 8), 8, 1e15, 0.005, deviation=0.1).interval()
+        >>> round(low / 1e15, 3), round(high / 1e15, 3)
+        (0.848, 1.179)
+        """
+        faults = Faults(f"Mode {self.label}")
+        faults.number("coverage", coverage, above=0, at_most=0.9999)
+        faults.require(self.deviation is not None, "deviation", None, "a mode that a model was asked for")
+        faults.raise_any()
+        assert self.deviation is not None
+        factor = math.exp(NormalDist().inv_cdf((1 + coverage) / 2) * self.deviation)
+        return self.flops_per_s / factor, self.flops_per_s * factor
 
 
 @dataclass(frozen=True)
@@ -80,8 +120,10 @@ class ModeTable:
     job
         Name of the job.
     frame
-        One row a candidate: `pipeline`, `tensor`, `data`, `gpus`, `efficiency` (share of the peak),
-        `flops_per_s`, `it_power` (MW), `memory_gb` (1e9 bytes), `reason` (empty for an effective mode).
+        One row a candidate: the sizes of `Layout`, `gpus`, `efficiency` (share of the peak), `flops_per_s`, `it_power`
+        (MW), `memory_gb` (1e9 bytes), `busy` (share of the time that the busiest stage computes), `deviation` (standard
+        deviation of the logarithm of the throughput), `reason` (empty for an effective mode). What was rejected before
+        it was evaluated has no values.
     """
 
     job: str
@@ -99,6 +141,24 @@ class ModeTable:
             f"{len(self)} effective)"
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the effective modes, why the others are out, and the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> list[Table]:
+            modes = self.frame[self.frame["reason"] == ""]
+            modes = modes.drop(columns=[*AXES, "busy", "reason"]).assign(mode=labels(modes))
+            modes = modes[["mode", *modes.columns.drop("mode")]]
+            modes = modes.assign(efficiency=100 * modes["efficiency"], flops_per_s=modes["flops_per_s"] / 1e15)
+            units = {"efficiency": "%", "flops_per_s": "PFLOP/s", "it_power": "MW", "memory_gb": "GB"}
+            reasons = self.frame["reason"].str.extract(r"^(\w*)")[0].replace("", "effective").value_counts()
+            return [
+                Table("Effective modes", modes, units),
+                Table("Candidates", reasons.rename_axis("outcome").rename("count").to_frame()),
+            ]
+
+        return card(self, tables, self.plot)
+
     @property
     def effective(self) -> tuple[Mode, ...]:
         """A_eff: feasible modes that no other dominates, by GPUs."""
@@ -110,7 +170,10 @@ class ModeTable:
         return self._modes(self.frame[~self.frame["reason"].str.startswith(INFEASIBLE)])
 
     def mode(self, size: Size) -> Mode:
-        """Return a feasible mode by its (p, q, d), dominated or not: baselines may well be dominated.
+        """Return a feasible mode by its size, dominated or not: baselines may well be dominated.
+
+        A size of three is that layout with micro-batches of one sequence, one chunk and neither context nor expert
+        parallelism.
 
         Raises
         ------
@@ -118,10 +181,13 @@ class ModeTable:
             The mode is not among the candidates, or is infeasible; the error gives the reason.
         """
         faults = Faults(f"ModeTable of job {self.job!r}")
-        three = isinstance(size, tuple | list) and len(size) == 3
-        faults.require(three, "mode", size, "(pipeline, tensor, data)")
-        faults.raise_any()
-        row = self.frame[(self.frame[["pipeline", "tensor", "data"]] == list(size)).all(axis=1)]
+        try:
+            layout = Layout.of(size)
+        except InputError as error:
+            for fault in error.faults:
+                faults.add("mode", fault.given, fault.expected)
+            raise InputError(faults.subject, tuple(faults)) from None
+        row = self.frame[(self.frame[list(AXES)] == [getattr(layout, axis) for axis in AXES]).all(axis=1)]
         faults.require(not row.empty, "mode", size, "one of the candidates", "Add its sizes to Candidates.")
         if not row.empty:
             reason = row["reason"].iloc[0]
@@ -135,23 +201,22 @@ class ModeTable:
         """Return a copy of all candidates with their attributes and reasons."""
         return self.frame.copy()
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw feasible and effective modes over p, q and d, as Fig. 9 of [1]."""
-        from pypsa_aidc.plots.sites import modes
+    def plot(self) -> Figure:
+        """Draw throughput over power and memory over GPUs of the feasible modes, the effective ones marked."""
+        from pypsa_aidc.plots.modes import plot_modes
 
-        return modes(self.frame, title=self.job, ax=ax)
+        return plot_modes(self)
 
     @staticmethod
     def _modes(rows: pd.DataFrame) -> tuple[Mode, ...]:
         return tuple(
             Mode(
-                (int(p), int(q), int(d)),
-                int(n),
-                float(x),
-                float(power),
-                None if pd.isna(memory) else float(memory) * GB,
+                tuple(int(entry[axis]) for axis in AXES),
+                int(entry["gpus"]),
+                float(entry["flops_per_s"]),
+                float(entry["it_power"]),
+                None if pd.isna(entry["memory_gb"]) else float(entry["memory_gb"]) * GB,
+                None if pd.isna(entry["deviation"]) else float(entry["deviation"]),
             )
-            for p, q, d, n, x, power, memory in zip(
-                *(rows[c] for c in COLUMNS if c not in ("efficiency", "reason")), strict=True
-            )
+            for entry in rows.to_dict("records")
         )

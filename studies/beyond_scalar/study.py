@@ -17,8 +17,10 @@ import polars as pl
 import xarray as xr
 
 from pypsa_aidc import fleet
-from pypsa_aidc import plots as fleet_plots
 from pypsa_aidc.fleet.studies.scaling import UNITS
+from pypsa_aidc.plots import aggregation as aggregation_plots
+from pypsa_aidc.plots import dependable, power_model
+from pypsa_aidc.plots import envelope as envelope_plots
 
 HERE = Path(__file__).parent
 JOINED_FROM = 110 * 24
@@ -362,25 +364,27 @@ def draw(case: Case, folder: Path) -> None:
     hours = (JOINED_FROM, int(statistics.hours[-1]) + 1)
     tests = [fleet.Backtest.of(envelope, method=case.method, normalised=kind) for kind in (False, True)]
     figures = {
-        "01_load": fleet_plots.plot_load(case.ensemble),
-        "02_aggregation": fleet_plots.plot_attribution(scalings, attribution, synthetic=True),
-        "03_boundary": fleet_plots.plot_boundary(envelope),
-        "04_availability": fleet_plots.plot_counterfactuals(counterfactuals, portfolios, rest),
-        "06b_duty_cycle": fleet_plots.plot_duty_cycle(),
-        "07_components": fleet_plots.plot_components(envelope),
-        "08_composition": fleet_plots.plot_composition(fleet.variability_by_training(statistics, seed=seed), True),
-        "09_plateaus": fleet_plots.plot_plateaus(attribution, synthetic=True),
-        "10_displacement": fleet_plots.plot_displacement(
+        "01_load": envelope_plots.plot_load(case.ensemble),
+        "02_aggregation": aggregation_plots.plot_attribution(scalings, attribution, synthetic=True),
+        "03_boundary": envelope_plots.plot_boundary(envelope),
+        "04_availability": dependable.plot_counterfactuals(counterfactuals, portfolios, rest),
+        "06b_duty_cycle": power_model.plot_duty_cycle(),
+        "07_components": envelope_plots.plot_components(envelope),
+        "08_composition": aggregation_plots.plot_composition(
+            fleet.variability_by_training(statistics, seed=seed), True
+        ),
+        "09_plateaus": aggregation_plots.plot_plateaus(attribution, synthetic=True),
+        "10_displacement": aggregation_plots.plot_displacement(
             fleet.displacement(spans, power, hours, synthetic=True), fleet.delay_distribution(spans)
         ),
-        "11_backlog": fleet_plots.plot_backlog(fleet.backlog(spans, power, hours, synthetic=True)),
-        "12_layers": fleet_plots.plot_layers(envelope),
-        "13_firmness": fleet_plots.plot_eras(
+        "11_backlog": aggregation_plots.plot_backlog(fleet.backlog(spans, power, hours, synthetic=True)),
+        "12_layers": envelope_plots.plot_layers(envelope),
+        "13_firmness": dependable.plot_eras(
             case.surface(), fleet.compare_eras(envelope, portfolio="supported", method=case.method)
         ),
-        "14_realised": fleet_plots.plot_realised(case.surface(portfolio=None)),
-        "15_backtest": fleet_plots.plot_backtest(*tests),
-        "16_net_energy": fleet_plots.plot_net_energy(synthetic=True),
+        "14_realised": dependable.plot_realised(case.surface(portfolio=None)),
+        "15_backtest": dependable.plot_backtest(*tests),
+        "16_net_energy": dependable.plot_net_energy(synthetic=True),
     }
     for name, figure in figures.items():
         figure.savefig(folder / f"synthetic_figure_{name}.png", dpi=150)

@@ -27,6 +27,7 @@ import study
 import pypsa_aidc as aidc
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import indicators, scenario_network, uses_storage
+from pypsa_aidc.plots.style import CYCLE
 
 SITE, BATTERY, HOURS = "AIDC", ["battery"], 24
 COLUMNS = {"wind_mw": "wind", "solar_mw": "PV", "np15_price_usd_per_mwh": "price"}
@@ -195,14 +196,14 @@ def _draw(config: Config, days: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(5 * len(config.scalings), 3.6), layout="constrained")
     panels = figure.subplots(1, len(config.scalings), sharey=True, squeeze=False)[0]
     for ax, (scaling, group) in zip(panels, days.groupby("scaling", sort=False), strict=True):
-        for scenario, colour, marker in zip(SCENARIOS[1:], ("#0072B2", "#E69F00", "#009E73"), "os^", strict=True):
+        for scenario, colour, marker in zip(SCENARIOS[1:], CYCLE[:3], "os^", strict=True):
             ax.plot(range(len(group)), group[f"{scenario} %"], marker, color=colour, label=scenario)
             if scenario in config.paper:
                 ax.axhline(config.paper[scenario], color=colour, linestyle=":", linewidth=1)
         ax.set(title=f"scaled by {scaling}", ylabel="saving (%)" if ax is panels[0] else "")
         ax.set_xticks(range(len(group)), group["day"], rotation=45)
     panels[0].set_ylim(bottom=0)
-    panels[-1].legend(title="dotted: the paper's day", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    figure.legend(*panels[0].get_legend_handles_labels(), title="dotted: the paper's day", loc="outside right")
     return figure
 
 

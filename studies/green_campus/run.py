@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 import pypsa
+from matplotlib.figure import Figure
 from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -30,7 +31,8 @@ import study
 import pypsa_aidc as aidc
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import SCENARIOS, describe, indicators, scenario_network, uses_storage
-from pypsa_aidc.plots import sites as plot
+from pypsa_aidc.plots.balance import plot_balances
+from pypsa_aidc.plots.style import BLUE, BROWN, canvas, legend, styled
 
 SITE, BATTERY = "AIDC", ["battery"]
 BOUND = "S3"
@@ -332,19 +334,30 @@ def figures(
     preset = config.presets[0]
     full = runs[preset, "S6"].network
     shown = {f"{name}: {describe(name)}": runs[preset, name].network.aidc.balance() for name in ("S1", "S6")}
-    title = f"S6: {describe('S6')}"
     drawn = {
-        "fig8_balance": plot.balance(shown, full.carriers["color"].to_dict()),
-        "fig10_composition": plot.composition(full.aidc.power()[SITE], title),
-        "fig11_execution": plot.execution(full.aidc.gpus()[SITE], full.aidc.progress()[SITE], campus.GPUS, title),
-        "fig12_sensitivity": plot.sensitivity(*_sweeps(preset, tables)),
+        "fig8_balance": plot_balances(shown, full.carriers),
+        "fig10_composition": full.aidc.plot.composition(SITE),
+        "fig11_execution": full.aidc.plot.execution(SITE),
+        "fig12_sensitivity": plot_sensitivity(*_sweeps(preset, tables)),
     }
     for job in campus.jobs():
-        drawn[f"fig9_modes_{job.name}"] = campus.modes(job, preset).plot().figure
+        drawn[f"fig9_modes_{job.name}"] = campus.modes(job, preset).plot()
     for name, figure in drawn.items():
         path = folder / f"{name}.png"
         figure.savefig(path, dpi=150)
         yield path
+
+
+@styled
+def plot_sensitivity(frames: Mapping[str, pd.DataFrame], labels: Sequence[str]) -> Figure:
+    """Draw cost against a parameter, one panel each, the paper's values beside ours (Fig. 12 of [1])."""
+    figure, axes = canvas(len(frames), 1)
+    for axis, label, (title, frame) in zip(axes[:, 0], labels, frames.items(), strict=True):
+        axis.plot(frame.index, frame["ours"], "o-", color=BLUE, label="ours")
+        axis.plot(frame.index, frame["paper"], "x", color=BROWN, markersize=9, markeredgewidth=2, label="paper")
+        axis.set(xlabel=label, ylabel="cost (USD)", title=title)
+    legend(axes[0, 0])
+    return figure
 
 
 def _sweeps(preset: str, tables: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[str]]:

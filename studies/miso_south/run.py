@@ -36,7 +36,7 @@ from pypsa_aidc.headroom import (
     screen_calls,
     screen_region,
 )
-from pypsa_aidc.plots.screen import plot_headroom, plot_ratios
+from pypsa_aidc.plots.screen import plot_ratios, plot_screen
 
 HERE = Path(__file__).parent
 NETWORK = study.ROOT / "networks" / "miso_south.nc"
@@ -106,7 +106,7 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     if arguments.figures is not None:
         paper = _published()
         medians = paper[paper["quantity"] == "headroom"].set_index("profile")["paper"].to_dict()
-        figures = {"figure_17": plot_headroom(found, config.budget, medians), "figure_18": plot_ratios(found)}
+        figures = {"figure_17": plot_screen(found, config.budget, medians), "figure_18": plot_ratios(found)}
         for name, figure in figures.items():
             figure.savefig(arguments.figures / f"synthetic_{name}.png", dpi=150)
             console.print(f"wrote {arguments.figures / f'synthetic_{name}.png'}", highlight=False)

@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 
 from pypsa_aidc import fleet
-from pypsa_aidc import plots as fleet_plots
+from pypsa_aidc.plots.envelope import plot_boundary
 
 HERE = Path(__file__).parent
 W_PER_MW = 1e6
@@ -68,9 +68,9 @@ def main() -> None:
     if "--figures" in sys.argv[1:]:
         folder = HERE / settings["figures"]
         folder.mkdir(exist_ok=True)
-        fleet_plots.plot_layers(envelope).savefig(folder / "layers.png", dpi=150)
-        fleet_plots.plot_boundary(envelope).savefig(folder / "boundary.png", dpi=150)
-        fleet_plots.plot_surface(surfaces["sup"]).savefig(folder / "surface.png", dpi=150)
+        envelope.plot().savefig(folder / "layers.png", dpi=150)
+        plot_boundary(envelope).savefig(folder / "boundary.png", dpi=150)
+        surfaces["sup"].plot().savefig(folder / "surface.png", dpi=150)
 
 
 if __name__ == "__main__":

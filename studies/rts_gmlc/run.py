@@ -89,7 +89,7 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     study.show(console, limits.head(10), "what limits most buses over the year, with outages")
     if arguments.figures is not None:
         target = arguments.figures / "map.png"
-        year["year, N-1 firm"].plot().figure.savefig(target, dpi=150)
+        year["year, N-1 firm"].plot().savefig(target, dpi=150)
         console.print(f"wrote {target}", highlight=False)
 
 

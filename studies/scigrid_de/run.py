@@ -139,8 +139,8 @@ def _load(config: Config, site: SiteConfig, job: JobConfig) -> aidc.TrainingLoad
         aidc.GPU.preset(site.gpu),
         site.gpus,
         candidates=aidc.training.Candidates(job.pipeline, (config.tensor,), job.data),
-        memory=aidc.MemoryModel(zero_stage=config.zero_stage),
-        power=aidc.training.PowerModel(communication_w=config.host_w),
+        model=aidc.training.PaperModel(aidc.training.MemoryModel(zero_stage=config.zero_stage)),
+        power=aidc.training.ModePower(communication_w=config.host_w),
     )
     return aidc.TrainingLoad.of(descriptor, modes, baseline=job.baseline, segments=config.segments)
 

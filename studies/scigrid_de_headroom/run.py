@@ -89,7 +89,7 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     study.show(console, again[["bus", "headroom", "element", "shadow_value"]], "with redispatch")
     if arguments.figures is not None:
         target = arguments.figures / "map.png"
-        results[f"N-1, factors from {config.cutoff:.0%}"].plot().figure.savefig(target, dpi=150)
+        results[f"N-1, factors from {config.cutoff:.0%}"].plot().savefig(target, dpi=150)
         console.print(f"wrote {target}", highlight=False)
 
 

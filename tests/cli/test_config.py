@@ -14,6 +14,8 @@ from pypsa_aidc.cli.config import Config, load_config
 from pypsa_aidc.cli.document import read
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.smoke
+
 EXAMPLE = ROOT / "docs" / "site.yaml"
 TEXT = EXAMPLE.read_text()
 

@@ -16,7 +16,7 @@ import xarray as xr
 import pypsa_aidc as aidc
 from tests.cli.running import Runner
 from tests.conftest import ROOT
-from tests.network.tiny import QUIET, grid, job, site
+from tests.network.tiny import grid, job, once_solved, one_site, site
 
 EXAMPLE = ROOT / "docs" / "site.yaml"
 
@@ -29,8 +29,7 @@ def network(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def solved(tmp_path: Path) -> Path:
-    n = site(grid())
-    n.aidc.optimize(**QUIET)
+    n = once_solved(one_site)
     n.export_to_netcdf(tmp_path / "solved.nc")
     return tmp_path / "solved.nc"
 

@@ -17,7 +17,7 @@ PYPSA_ANNOUNCES = ("legacy_string_dtype", "include_objective_constant")
 """Changes that PyPSA announces to all its users; the FAQ says how to choose."""
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_blocks_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     done = read_as_user(page, tmp_path)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from pypsa_aidc.accessor import AIDC
+from pypsa_aidc.network import Results
 from tests.conftest import ROOT
 from tests.docs.blocks import PAGES
 
@@ -22,7 +24,7 @@ CONFIG = ROOT / "docs" / "mkdocs.yml"
 MODELS = sorted((PAGES / "models").glob("*.md"))
 TUTORIALS = sorted((PAGES / "tutorials").glob("*.ipynb"))
 REFERENCE = {
-    "pypsa_aidc": {"fleet"},  # A module, with a page of its own.
+    "pypsa_aidc": {"fleet", "headroom", "network", "training"},  # Packages, with pages of their own.
     "pypsa_aidc.fleet": set(),
     "pypsa_aidc.training": set(),
     "pypsa_aidc.network": set(),
@@ -31,7 +33,7 @@ REFERENCE = {
 """Packages whose public names must be in the reference, and the names that need not be."""
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_the_site_builds_strictly_and_is_complete(tmp_path: Path) -> None:
     """One build, as it takes a while: without network, every warning an error, tutorials executed."""
@@ -45,6 +47,7 @@ def test_the_site_builds_strictly_and_is_complete(tmp_path: Path) -> None:
     check_reference(tmp_path)
     check_tutorials(tmp_path)
     check_equations(tmp_path)
+    check_offline(tmp_path)
 
 
 def check_reference(site: Path) -> None:
@@ -62,6 +65,10 @@ def check_reference(site: Path) -> None:
         }
         missing = {f"{package}.{name}" for name, path in defined.items() if path not in documented}
         assert not missing, sorted(missing)
+    door = (site / "reference" / "aidc" / "index.html").read_text()
+    names = [name for name in dir(AIDC) if not name.startswith("_")]
+    told = [name for name in names if f"n.aidc.{name}" in door or f"{Results.__module__}.Results.{name}" in documented]
+    assert told == names
 
 
 def check_tutorials(site: Path) -> None:
@@ -74,10 +81,25 @@ def check_tutorials(site: Path) -> None:
 
 
 def check_equations(site: Path) -> None:
-    """Every display equation of the sources reaches its page as TeX for MathJax."""
+    """Every equation of the sources is MathML in its page, the numbered ones under their number; no TeX is left."""
     for source in MODELS:
-        page = (site / "models" / source.stem / "index.html").read_text()
-        assert page.count('<div class="arithmatex">') == source.read_text().count("\\["), source.name
+        text, page = source.read_text(), (site / "models" / source.stem / "index.html").read_text()
+        assert page.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">') == text.count("\\[")
+        assert page.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="inline">') == text.count("\\(")
+        numbers = re.findall(r"\\tag\{(\w+)\}", text)
+        assert re.findall(r'<div class="equation" id="(\w+)">', page) == numbers
+        assert "\\(" not in page, source.name
+        assert "\\[" not in page, source.name
+        assert "\\frac" not in page, source.name
+
+
+def check_offline(site: Path) -> None:
+    """No page loads anything from elsewhere: what a planner reads behind a firewall is what we have seen."""
+    for page in site.rglob("*.html"):
+        loaded = re.findall(
+            r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="((?:https?:)?//[^"]*)"', page.read_text()
+        )
+        assert not loaded, f"{page.relative_to(site)}: {loaded}"
 
 
 @pytest.mark.parametrize("source", MODELS, ids=lambda path: path.stem)

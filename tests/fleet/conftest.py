@@ -3,14 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from pypsa_aidc import fleet
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-
-settings.register_profile("fleet", deadline=None, print_blob=True)
-settings.load_profile("fleet")
 
 
 @pytest.fixture(scope="session")
@@ -18,11 +14,6 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is absent: the data it holds may not be committed")
     return SHARED / "data"
-
-
-@pytest.fixture(scope="session")
-def synthetic() -> fleet.SyntheticFleet:
-    return fleet.SyntheticFleet.generate()
 
 
 @pytest.fixture(scope="session")

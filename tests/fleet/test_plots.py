@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pypsa_aidc import fleet
-from pypsa_aidc import plots as fleet_plots
+from pypsa_aidc.plots import dependable, power_model
 from tests.labelled import assert_labelled
 
 from .test_portfolio import small_fleet
@@ -57,23 +57,23 @@ def test_the_line_of_k_is_k(envelope):
 def test_realised_fraction_names_the_q_of_an_offer(envelope):
     K = fleet.Surface.of(envelope, portfolio="supported", method="linear")
     # 1 MW needs q of at least 0.432 (Sec. 3.6 of [2]).
-    assert "1 MW needs q ≥ 0.432" in texts(fleet_plots.plot_realised(K))
+    assert "1 MW needs q ≥ 0.432" in texts(dependable.plot_realised(K))
 
 
 def test_figures_of_outside_measurements():
     measured = pd.DataFrame({"category": ["idle", "training", "training"], "share": [0.19, 0.7, 0.8]})
-    assert "power / rating" in texts(fleet_plots.plot_anchors(measured))
+    assert "power / rating" in texts(power_model.plot_anchors(measured))
     points = pd.DataFrame({"utilisation": [0.06, 0.5], "share": [0.43, 0.6]})
-    assert "measured" in texts(fleet_plots.plot_online_curve(measured=points))
+    assert "measured" in texts(power_model.plot_online_curve(measured=points))
     log = pd.DataFrame({"seconds": range(0, 7200, 10), "power": np.linspace(1, 2, 720)})
-    assert "lowest mean / hourly mean" in texts(fleet_plots.plot_subhour(fleet.subhour_minima(log)))
-    curves = fleet_plots.plot_duty_cycle().axes[0].get_lines()
+    assert "lowest mean / hourly mean" in texts(power_model.plot_subhour(fleet.subhour_minima(log)))
+    curves = power_model.plot_duty_cycle().axes[0].get_lines()
     np.testing.assert_allclose(curves[3].get_ydata(), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("rebound", [0.5, 1.0])
 def test_net_energy_is_drawn_as_its_formula(rebound):
-    figure = fleet_plots.plot_net_energy((1, 4), (rebound,), (1.0,))
+    figure = dependable.plot_net_energy((1, 4), (rebound,), (1.0,))
     expected = [1 - rebound * (1 + 1 / 2), 1 - rebound * (1 + 1 / 8)]
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), expected)
 

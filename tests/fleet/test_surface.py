@@ -15,6 +15,8 @@ from pypsa_aidc.errors import InputError
 
 from . import naive
 
+pytestmark = pytest.mark.smoke
+
 DURATIONS = (1, 2, 3, 5)
 ALPHAS = (0.5, 0.75, 0.9, 1.0)
 SERIES = st.lists(st.integers(0, 9), min_size=8, max_size=50).map(lambda values: np.array(values, dtype=float))

@@ -13,6 +13,8 @@ from pypsa_aidc.errors import InputError, UnitWarning
 
 from . import made
 
+pytestmark = pytest.mark.smoke
+
 
 def read(folder, **options):
     return fleet.Statistics.of(fleet.Trace.read(folder, utilisation="percent"), **options)

@@ -11,8 +11,8 @@ from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="session")
-def envelope() -> fleet.Envelope:
-    return fleet.Envelope.of(fleet.SyntheticFleet.generate().statistics)
+def envelope(synthetic: fleet.SyntheticFleet) -> fleet.Envelope:
+    return fleet.Envelope.of(synthetic.statistics)
 
 
 @pytest.fixture(scope="session")

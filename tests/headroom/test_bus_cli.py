@@ -95,6 +95,14 @@ def test_relief_by_duration_from_a_surface(folder: Path, tmp_path: Path) -> None
     assert by_bus(other)["B"] < by_bus(answer)["B"]
 
 
+def test_a_map_to_move_about_in(folder: Path, tmp_path: Path) -> None:
+    answer = asked(folder, tmp_path, "--map", tmp_path / "map.html")
+    assert str(tmp_path / "map.html") in answer["written"]
+    page = (tmp_path / "map.html").read_text(encoding="utf-8")
+    assert f"{by_bus(answer)['B']:,.1f}" in page
+    assert "limited by" in page
+
+
 def test_what_is_made_of_the_synthetic_fleet_says_so(folder: Path, tmp_path: Path) -> None:
     surface = fleet.Surface.read(folder / "surface.nc")
     fleet.Surface(surface.data.assign_attrs(synthetic=1)).save(tmp_path / "made_up.nc")
@@ -102,7 +110,7 @@ def test_what_is_made_of_the_synthetic_fleet_says_so(folder: Path, tmp_path: Pat
     assert "the relief is that of a synthetic fleet" in answer["notes"]
     kept = BusHeadroom.read(tmp_path / "headroom.nc")
     assert kept.data.attrs["synthetic"] == 1
-    assert "synthetic" in kept.plot().get_title()
+    assert "synthetic" in kept.plot().axes[0].get_title(loc="left")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from pypsa_aidc.headroom import BusHeadroom, bus_headroom
 from tests.cli.running import Runner
 from tests.headroom.grids import random_grid, triangle
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Runner:

@@ -11,6 +11,8 @@ from pypsa_aidc.errors import InputError
 from pypsa_aidc.headroom import Demand, DemandWarning, Offsets, Profile, profiles, screen_region
 from pypsa_aidc.headroom.region.profile import REPRESENTATIONS
 
+pytestmark = pytest.mark.smoke
+
 PAPER = {
     "none": 1684,
     "trace, marginal": 1809,

@@ -14,7 +14,7 @@ from pypsa_aidc.network.loads.protocol import Check, Load
 from pypsa_aidc.network.loads.registry import check_new_name
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import specified, store
-from pypsa_aidc.network.spec.coverage import Coverage, check_coverage, coverage
+from pypsa_aidc.network.spec.coverage import Coverage, check_coverage, coverage, read_coverage
 from pypsa_aidc.network.spec.schema import declare, dump, parse
 from pypsa_aidc.network.spec.series import Values, aligned
 
@@ -35,10 +35,7 @@ class Capped(Load):
     def read(cls, n: pypsa.Network) -> dict[str, Self]:
         held = specified(n.generators, cls.word)
         specs = {name: parse(text, cls.word, f"capped load of Generator {name!r}") for name, text in held}
-        return {
-            name: cls(name, spec["cap"], {k: tuple(v) for k, v in spec["series"].items()})
-            for name, spec in specs.items()
-        }
+        return {name: cls(name, spec["cap"], read_coverage(spec["series"])) for name, spec in specs.items()}
 
     @classmethod
     def parts_of(cls, name: str) -> Mapping[str, Sequence[str]]:
@@ -48,8 +45,8 @@ class Capped(Load):
         row = super().rows(n)[self.word]
         return {self.word: row | {"description": f"price cap of {self.cap:g} USD/MWh"}}
 
-    def check(self, _: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:
-        check_coverage(self.name, self.series, snapshots, faults)
+    def check(self, n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:
+        check_coverage(self.name, self.series, n, snapshots, faults)
 
     def power(self, n: pypsa.Network) -> dict[str, pd.Series]:
         drawn = columns(n.c.generators.dynamic["p"], [self.name])[self.name]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
 
-_SCRIPT = """
-import json, sys
+_SERVER = """
+import json, os, sys, traceback
 from importlib.abc import MetaPathFinder
 
 class Blocked(MetaPathFinder):
@@ -28,14 +31,29 @@ else:
 
 import pypsa
 pypsa.options.params.optimize.include_objective_constant = False
-n = pypsa.Network(sys.argv[1])
+# Solvers write to the first descriptor whatever Python says: answers get one of their own.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+for line in sys.stdin:
+    script, *arguments = json.loads(line)
+    try:
+        exec(script, {"arguments": arguments})
+        assert not hasattr(pypsa.Network, "aidc") and "pypsa_aidc" not in sys.modules
+        failure = ""
+    except BaseException:
+        failure = traceback.format_exc()
+    print(json.dumps(failure), file=answers, flush=True)
+"""
+
+_OPTIMIZE = """
+import pypsa
+n = pypsa.Network(arguments[0])
 status = n.optimize(output_flag=False)
 assert status == ("ok", "optimal"), status
-assert not hasattr(n, "aidc") and "pypsa_aidc" not in sys.modules
-n.buses_t.marginal_price.to_csv(sys.argv[2] + "/prices.csv")
-n.generators_t.p.to_csv(sys.argv[2] + "/power.csv")
-n.export_to_netcdf(sys.argv[2] + "/plain.nc")
-open(sys.argv[2] + "/objective", "w").write(repr(float(n.objective)))
+n.buses_t.marginal_price.to_csv(arguments[1] + "/prices.csv")
+n.generators_t.p.to_csv(arguments[1] + "/power.csv")
+n.export_to_netcdf(arguments[1] + "/plain.nc")
+open(arguments[1] + "/objective", "w").write(repr(float(n.objective)))
 """
 
 
@@ -49,11 +67,36 @@ class Plain:
     file: Path
 
 
+@cache
+def _process() -> subprocess.Popen[str]:
+    """One such process for all tests: importing PyPSA takes longer than what is asked of it."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", _SERVER],
+        cwd=Path(sys.executable).parent,
+        env={},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    atexit.register(process.kill)
+    return process
+
+
+def run_plainly(script: str, *arguments: object) -> None:
+    """Run a script, which finds its `arguments` under that name, in a process that has never seen our package."""
+    process = _process()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(json.dumps([script, *map(str, arguments)]), file=process.stdin, flush=True)
+    answer = process.stdout.readline()
+    assert answer, f"the process ended with code {process.wait()}"
+    assert not json.loads(answer), json.loads(answer)
+
+
 def optimize_plainly(path: Path, folder: Path) -> Plain:
     """Open a file and optimise it in a process without our package."""
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(path), str(folder)]
-    done = subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    run_plainly(_OPTIMIZE, path, folder)
     frames = [pd.read_csv(folder / name, index_col=0, parse_dates=True) for name in ("prices.csv", "power.csv")]
     return Plain(float((folder / "objective").read_text()), *frames, folder / "plain.nc")

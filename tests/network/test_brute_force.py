@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -34,17 +33,20 @@ class Instance:
     sun: np.ndarray
 
     def least_cost(self) -> float:
-        slots, best = Slots.uniform(SLOTS), np.inf
+        slots = Slots.uniform(SLOTS)
         # Schedules of equal power and GPUs cost the same, hence the sets.
-        for one, other in itertools.product(set(schedules(self.first, slots)), set(schedules(self.second, slots))):
-            if max(np.add(one.gpus, other.gpus)) <= self.pool:
-                best = min(best, self.dispatch_cost(PUE * (BASE + np.add(one.it_power, other.it_power))))
-        return best
+        pairs = itertools.product(set(schedules(self.first, slots)), set(schedules(self.second, slots)))
+        drawn = np.array([(one.gpus, other.gpus, one.it_power, other.it_power) for one, other in pairs])
+        if not drawn.size:
+            return np.inf
+        fits = (drawn[:, 0] + drawn[:, 1]).max(axis=1) <= self.pool
+        meter = PUE * (BASE + drawn[fits, 2] + drawn[fits, 3])
+        return float(self.dispatch_cost(meter).min(initial=np.inf))
 
-    def dispatch_cost(self, meter: np.ndarray) -> float:
-        """Cost of a load at the meter: sun first, but the market alone where it pays more than the reward."""
+    def dispatch_cost(self, meter: np.ndarray) -> np.ndarray:
+        """Cost of each row of loads at the meter: sun first, but the market where it pays more than the reward."""
         used = np.where(self.price < -REWARD, 0.0, np.minimum(self.sun, meter))
-        return float(np.sum(self.price * (meter - used) + REWARD * (self.sun - used)))
+        return np.sum(self.price * (meter - used) + REWARD * (self.sun - used), axis=-1)
 
 
 @st.composite
@@ -66,8 +68,7 @@ def network(chosen: list[Instance]) -> pypsa.Network:
     sites = [f"s{position}" for position in range(len(chosen))]
     n.add("Bus", sites, carrier="AC")
     # Lines that carry nothing make it one sub-network: PyPSA looks at each of many by itself, and takes its time.
-    for one, other in pairwise(sites):
-        n.add("Line", f"{one} tie", bus0=one, bus1=other, s_nom=0.0, x=1.0, carrier="AC")
+    n.add("Line", sites[1:], suffix=" tie", bus0=sites[:-1], bus1=sites[1:], s_nom=0.0, x=1.0, carrier="AC")
     price = np.array([instance.price for instance in chosen]).T
     n.add("Generator", sites, suffix=" market", bus=sites, p_nom=100.0, marginal_cost=price)
     sun = np.array([instance.sun for instance in chosen]).T / 1.5

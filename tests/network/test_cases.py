@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,11 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
+from pypsa_aidc.network.results.costs import rewards
 from pypsa_aidc.network.solve.solver_options import SolverOptions
 from pypsa_aidc.network.spec.schema import parse
 from pypsa_aidc.training import Mode
-from tests.network.tiny import QUIET, grid, site
+from tests.network.tiny import QUIET, grid, job, site
 
 EIGHT_MEGAWATTS = Mode((1, 1, 8), gpus=8, flops_per_s=1e15, it_power=8.0)
 
@@ -310,3 +312,231 @@ class TestRawExceptions:
         for other in (3, None, n.export_to_netcdf()[["snapshots_objective"]]):
             with pytest.raises(aidc.InputError, match="path"):
                 aidc.load(other)
+
+
+def priced(hours: int, prices: list[float], **options: object) -> pypsa.Network:
+    """A site with two hours of training at 8 MW behind a grid connection with a price each hour."""
+    n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=hours, freq="h"))
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=prices)
+    n.aidc.add("dc", bus="grid", gpus=8, jobs=[two_hours()], **options)
+    return n
+
+
+@pytest.fixture(scope="module")
+def in_scenarios() -> pypsa.Network:
+    n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=4, freq="h"))
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=[10.0, 20, 60, 30])
+    n.set_scenarios({"lo": 0.3, "hi": 0.7})
+    load = aidc.TrainingLoad("A", 7.2e18, (EIGHT_MEGAWATTS,), aidc.Rules(segments=2), baseline=EIGHT_MEGAWATTS)
+    n.aidc.add("dc", bus="grid", gpus=8, jobs=[load], base_load=1.0, pue=1.25)
+    costs = n.generators_t.marginal_cost
+    costs["hi", "market"] = [100.0, 50, 5, 80]
+    n.generators_t.marginal_cost = costs
+    n.aidc.optimize(**QUIET)
+    return n
+
+
+class TestScenarios:
+    """Two scenarios with other prices: 0.3 of 10, 20, 60, 30 and 0.7 of 100, 50, 5, 80 USD/MWh."""
+
+    def test_bill_and_costs_are_expected_values(self, in_scenarios: pypsa.Network) -> None:
+        """Hours two and three: 0.3 · (10 + 8 · 80) + 0.7 · … of 1.25 · (1 + 8 in two hours) MW, 875.625 in all."""
+        prices = {"lo": np.array([10.0, 20, 60, 30]), "hi": np.array([100.0, 50, 5, 80])}
+        drawn = 1.25 * np.array([1.0, 9, 9, 1])
+        by_hand = {name: float(drawn @ price) for name, price in prices.items()}
+        assert in_scenarios.objective == pytest.approx(0.3 * by_hand["lo"] + 0.7 * by_hand["hi"]) == 875.625
+        bill, costs = in_scenarios.aidc.bill(), in_scenarios.aidc.costs()
+        assert bill.loc[("dc", "total"), "payment"] == pytest.approx(875.625)
+        assert costs["cost"].sum() == pytest.approx(875.625)
+        for name, paid in by_hand.items():
+            assert bill.loc[("dc", "total"), f"payment in {name}"] == pytest.approx(paid)
+            assert costs[f"cost in {name}"].sum() == pytest.approx(paid)
+
+    def test_every_frame_is_labelled_by_scenario(self, in_scenarios: pypsa.Network) -> None:
+        power = in_scenarios.aidc.power()
+        assert power.columns.names == ["scenario", "site", "part"]
+        assert power["expected"]["dc", "meter"].tolist() == pytest.approx([1.25, 11.25, 11.25, 1.25])
+        assert in_scenarios.aidc.balance().columns.names == ["scenario", "source"]
+        assert in_scenarios.aidc.balance()["hi", "AIDC"].sum() == pytest.approx(25.0)
+        assert in_scenarios.aidc.summary().loc[("hi", "dc"), "energy"] == pytest.approx(25.0)
+        assert len(in_scenarios.aidc.plot().axes) == 3
+
+    def test_compare(self, in_scenarios: pypsa.Network) -> None:
+        table = in_scenarios.aidc.compare(**QUIET)
+        assert table.loc["free", "added"] == pytest.approx(875.625)
+        # From the first hour on: 0.3 · (9 · 10 + 9 · 20 + 60 + 30) + 0.7 · (9 · 100 + 9 · 50 + 5 + 80), times 1.25.
+        assert table.loc["fixed", "added"] == pytest.approx(1.25 * (0.3 * 360 + 0.7 * 1435))
+        assert table.loc["free", "price"] == pytest.approx(0.3 * 30 + 0.7 * 58.75)
+
+    def test_audit_of_each_scenario(self) -> None:
+        n = grid(6)
+        n.add("Load", "l", bus="grid", p_set=1.0)
+        site(n, base_load=1.0, pue=1.0, p_nom=20)
+        n.set_scenarios({"a": 0.5, "b": 0.5})
+        base = pd.DataFrame({("a", "dc base"): 1.0, ("b", "dc base"): 5.0}, n.snapshots)
+        n.c.loads.dynamic.p_set = base.rename_axis(columns=["scenario", "name"])
+        assert n.aidc.optimize(**QUIET).audit
+        assert n.aidc.power()["b"]["dc", "base"].tolist() == [5.0] * 6
+        n.c.links.dynamic["p0"].loc[:, ("b", "dc import")] += 500.0
+        where = n.aidc.audit().violations["where"]
+        assert len(where)
+        assert where.str.endswith("scenario b").all()
+
+
+def test_weights_of_investment_periods_count_in_costs_and_bill() -> None:
+    n = pypsa.Network()
+    n.set_snapshots(pd.date_range("2030-01-01", periods=4, freq="h"))
+    n.set_investment_periods([2030, 2040])
+    n.investment_period_weightings["objective"] = [3.0, 2.0]
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=[10.0, 20, 60, 30, 30, 60, 20, 10])
+    n.aidc.add("dc", bus="grid", gpus=8, jobs=[two_hours()])
+    result = n.aidc.optimize(multi_investment_periods=True, **QUIET)
+    # 8 MWh at 10 and at 20 USD in each period, three and two times.
+    assert result.objective == pytest.approx(8 * 30 * 5)
+    assert n.aidc.costs()["cost"].sum() == pytest.approx(1200.0)
+    assert n.aidc.bill().loc[("dc", "total"), "payment"] == pytest.approx(1200.0)
+
+
+@pytest.mark.parametrize("p_nom", [None, 20.0])
+def test_a_site_pays_the_price_of_the_grid_bus(p_nom: float | None) -> None:
+    """Wind is paid 15 USD/MWh for what it feeds in; in the last hour gas serves the rest at 60."""
+    n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=4, freq="h"))
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "wind", bus="grid", p_nom=60, p_max_pu=[1, 0.9, 0.8, 0.1], marginal_cost=-15.0)
+    n.add("Generator", "gas", bus="grid", p_nom=60, marginal_cost=60.0)
+    n.add("Load", "city", bus="grid", p_set=10.0)
+    n.aidc.add("dc", bus="grid", gpus=8, pue=1.182, base_load=1.0, p_nom=p_nom, jobs=[two_hours()])
+    n.aidc.optimize(**QUIET)
+    drawn, price = n.links_t.p0["dc import"], n.buses_t.marginal_price["grid"]
+    bill = n.aidc.bill()
+    assert bill.loc[("dc", "total"), "payment"] == pytest.approx(float(drawn @ price)) == pytest.approx(-265.95)
+    assert bill.loc[("dc", ["base", "A"]), "payment"].sum() == pytest.approx(-265.95)
+
+
+def test_costs_are_the_objective_whatever_it_holds() -> None:
+    """Quadratic, storage, spill, commitment, investment and mode changes; weights of snapshots; negative costs."""
+    n = grid(8, prices=[10.0, 20, 60, 30, 30, 60, 20, 10])
+    n.snapshot_weightings["objective"] = [1.0, 2, 3, 4, 4, 3, 2, 1]
+    n.add("Load", "town", bus="grid", p_set=np.linspace(5, 12, 8))
+    n.add("Generator", "sun", bus="grid", p_nom=10, p_max_pu=[0, 0.1, 0.5, 1, 1, 0.5, 0.1, 0], marginal_cost=-5.0)
+    n.add(
+        "Generator",
+        "unit",
+        bus="grid",
+        p_nom=8,
+        p_min_pu=0.5,
+        committable=True,
+        marginal_cost=12.0,
+        start_up_cost=7.0,
+        shut_down_cost=3.0,
+        stand_by_cost=2.0,
+    )
+    n.add("StorageUnit", "hydro", bus="grid", p_nom=3, max_hours=2, inflow=2.0, spill_cost=1.0, marginal_cost=0.5)
+    n.storage_units["marginal_cost_storage"] = 0.1
+    n.add("Generator", "new", bus="grid", p_nom_extendable=True, p_nom_max=4, capital_cost=20.0, marginal_cost=1.0)
+    quick = Mode((1, 1, 4), 4, 1e15, 2.0), Mode((1, 1, 8), 8, 1.8e15, 4.0)
+    rules = aidc.Rules(segments=4, mode_change_cost=0.01)
+    n.aidc.add("dc", bus="grid", gpus=8, pue=1.2, jobs=[aidc.TrainingLoad("A", 4 * 3.6e18, quick, rules)])
+    result = n.aidc.optimize(include_objective_constant=False, **QUIET)
+    costs = n.aidc.costs()
+    assert costs["cost"].sum() - rewards(n) == pytest.approx(result.objective)
+    assert costs.loc[("Investment", "new"), "cost"] == pytest.approx(20.0 * n.generators.at["new", "p_nom_opt"])
+
+
+def test_compare_of_several_sites_changes_all_of_them() -> None:
+    """Each job of four hours in its slow mode, 2 MW behind 1.25, from the first hour on or in the four cheapest."""
+    n = site(site(grid(8), "one", p_nom=9), "two", p_nom=9)
+    table = n.aidc.compare(only=["without", "fixed", "waiting"], **QUIET)
+    base = 2 * 1.25 * 36
+    assert table["cost"].tolist() == pytest.approx([0, base + 2 * 2.5 * (8 + 7 + 6 + 5), base + 2 * 2.5 * 10])
+    alone = n.aidc.compare("one", only=["without", "fixed"], **QUIET)
+    assert alone.loc["without", "cost"] == pytest.approx(n.aidc.optimize(**QUIET).objective / 2)
+    with pytest.raises(aidc.InputError, match="site"):
+        grid().aidc.compare()
+
+
+class TestLabels:
+    """Series are held to the labels they were given for, not to their ends; PyPSA fills new ones with its default."""
+
+    def test_finer_snapshots_between_the_same_ends_are_stale(self) -> None:
+        n = grid(6, prices=50.0)
+        n.aidc.add("dc", bus="grid", gpus=8, jobs=[two_hours()], pue=[1.5] * 6, base_load=[4.0] * 6)
+        n.aidc.add_fleet("f", bus="grid", p_nom=10.0, profile=[0.5] * 6)
+        n.set_snapshots(pd.date_range("2030-01-01", periods=11, freq="30min"))
+        n.snapshot_weightings = n.snapshot_weightings * 0.0 + 0.5
+        with pytest.raises(aidc.StaleError) as caught:
+            n.aidc.optimize(**QUIET)
+        text = str(caught.value)
+        for what in ("base_load of 'dc'", "pue of 'dc'", "profile of 'f'"):
+            assert f"{what}: given '6 values from 2030-01-01 00:00:00 to 2030-01-01 05:00:00, and 5 other" in text
+        assert "2030-01-01 00:30:00" in str(n.aidc.check().of("error"))
+
+    def test_part_of_the_labels_is_not(self) -> None:
+        n = site(grid(8), base_load=np.linspace(1, 2, 8))
+        n.set_snapshots(n.snapshots[1:])
+        assert n.aidc.optimize(**QUIET).audit
+        n.set_snapshots(n.snapshots.delete(3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the dates jump, and PyPSA's own
+            n.aidc.optimize(**QUIET)
+
+    @pytest.mark.parametrize("labels", [["a", "b", "c", "d"], [3, 1, 2, 4], [0, 1, 3, 7]])
+    def test_labels_without_a_step(self, labels: list[object]) -> None:
+        n = pypsa.Network(snapshots=labels)
+        n.add("Bus", "grid", carrier="AC")
+        n.add("Generator", "market", bus="grid", p_nom=500, marginal_cost=[4.0, 3, 2, 1])
+        n.aidc.add("dc", bus="grid", gpus=8, jobs=[two_hours()], base_load=[1.0, 2, 3, 4])
+        assert n.aidc.optimize(**QUIET).audit
+        n.set_snapshots([*labels[:2], 2.5 if labels[0] != "a" else "bb", *labels[2:]])
+        with pytest.raises(aidc.StaleError, match="base_load of 'dc'"):
+            n.aidc.optimize(**QUIET)
+
+    def test_finer_series_are_averaged_and_coarser_ones_refused(self) -> None:
+        n = grid(24, prices=50.0)
+        quarters = pd.date_range("2030-01-01", periods=96, freq="15min")
+        with pytest.warns(aidc.SeriesWarning, match="base_load: 4 values for each snapshot"):
+            n.aidc.add(
+                "dc", bus="grid", gpus=8, jobs=[two_hours()], base_load=pd.Series([10.0, 20, 30, 40] * 24, quarters)
+            )
+        assert n.loads_t.p_set["dc base"].sum() == pytest.approx(24 * 25)
+        with pytest.raises(aidc.InputError, match="values between the snapshots, but not for all of"):
+            n.aidc.update("dc", pue=pd.Series(1.2, quarters[:-1]))
+        with pytest.warns(aidc.SeriesWarning, match="profile"):
+            n.aidc.add_fleet("f", bus="grid", p_nom=1.0, profile=pd.Series(np.tile([0.2, 0.4], 24), quarters[::2]))
+        assert n.generators_t.p_max_pu["f"].tolist() == pytest.approx([0.3] * 24)
+        n.set_snapshots(quarters)
+        with pytest.raises(aidc.InputError, match="no value for 72 of 96 snapshots"):
+            n.aidc.update("dc", pue=pd.Series(1.2, quarters[::4]))
+
+
+class TestUpdate:
+    def test_modes_wait_for_a_larger_pool(self) -> None:
+        n = site(grid(), gpus=8)
+        free = n.aidc.optimize(**QUIET).objective
+        n.aidc.update("dc", gpus=4)
+        assert n.aidc.jobs["modes"].tolist() == [1]
+        n.aidc.update("dc", gpus=8)
+        assert n.aidc.jobs["modes"].tolist() == [2]
+        assert n.aidc.optimize(**QUIET).objective == pytest.approx(free)
+        # Eight hours in the slow mode cost 90 USD, five in the fast one the five cheapest: 1.25 · 4 MW · 15.
+        small = site(grid(), jobs=[job(hours=8.0, segments=4)], gpus=4, p_nom=50.0)
+        assert small.aidc.values(gpus=4, only=["gpus"], **QUIET)["value"].item() == pytest.approx(90 - 75)
+
+    @pytest.mark.parametrize("changed", [{"base_load": 2.0}, {"pue": 1.3}, {"gpus": 9}, {"p_nom": 50.0}])
+    def test_results_of_before_are_stale(self, changed: dict[str, float]) -> None:
+        n = site(site(grid(), "one"), "two")
+        n.aidc.optimize(**QUIET)
+        n.aidc.update("one", **changed)
+        for frame in (n.aidc.summary, n.aidc.power, n.aidc.bill, n.aidc.schedule, n.aidc.balance):
+            with pytest.raises(aidc.StaleError, match="n.aidc.update of 'one'"):
+                frame()
+        assert not n.aidc.audit()
+        assert "n.aidc.update" in str(n.aidc.check())
+        n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
+        assert len(n.aidc.schedule())
+        n.aidc.remove("two")
+        with pytest.raises(aidc.StaleError, match="'two' was removed"):
+            n.aidc.power()

@@ -65,7 +65,7 @@ def test_summary_counts_waiting_and_gpu_hours(solved: pypsa.Network) -> None:
 
 def test_figures_can_be_drawn(solved: pypsa.Network) -> None:
     figure = solved.aidc.plot()
-    assert [axes.get_ylabel() for axes in figure.axes] == ["at the meter (MW)", "GPUs", "progress (%)"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["power (MW)", "GPUs", "progress (%)"]
 
 
 def test_what_is_not_solved_has_no_costs() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,16 +11,16 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from pypsa_aidc.network.pypsa_api import copy_network
 from tests.conftest import ROOT
-from tests.network.tiny import QUIET, site, two_sites
+from tests.network.plain import run_plainly
+from tests.network.tiny import QUIET, once_solved, site, two_sites
+
+pytestmark = pytest.mark.smoke
 
 
 @pytest.fixture
 def solved() -> pypsa.Network:
-    n = two_sites()
-    n.aidc.optimize(**QUIET)
-    return n
+    return once_solved(two_sites)
 
 
 def assert_same_results(read: pypsa.Network, n: pypsa.Network) -> None:
@@ -70,7 +68,6 @@ def test_components_added_later_do_not_break_the_export(solved: pypsa.Network, t
 
 
 def test_copies_and_slices(solved: pypsa.Network) -> None:
-    solved.model.solver_model = None  # PyPSA wants it so before any copy of a solved network
     assert_same_results(solved.copy(), solved)
     assert_same_results(solved.copy(snapshots=solved.snapshots), solved)
     other = two_sites()
@@ -83,14 +80,12 @@ def test_a_file_passes_through_plain_pypsa(solved: pypsa.Network, tmp_path: Path
     """Row 10: read, changed and saved by a process that does not know us; nothing of ours is lost."""
     solved.export_to_netcdf(tmp_path / "ours.nc")
     script = """
-import sys, pypsa
-n = pypsa.Network(sys.argv[1])
+import pypsa
+n = pypsa.Network(arguments[0])
 n.add("Load", "new", bus="grid", p_set=0.5)
-n.export_to_netcdf(sys.argv[2])
-assert "pypsa_aidc" not in sys.modules
+n.export_to_netcdf(arguments[1])
 """
-    arguments = [sys.executable, "-W", "ignore", "-c", script, tmp_path / "ours.nc", tmp_path / "theirs.nc"]
-    subprocess.run([str(argument) for argument in arguments], check=True, cwd=tmp_path, capture_output=True)
+    run_plainly(script, tmp_path / "ours.nc", tmp_path / "theirs.nc")
     read = pypsa.Network(tmp_path / "theirs.nc")
     assert read.aidc.sites == solved.aidc.sites
     pd.testing.assert_frame_equal(
@@ -103,9 +98,6 @@ assert "pypsa_aidc" not in sys.modules
 def test_importing_us_leaves_other_networks_untouched(tmp_path: Path) -> None:
     """The model of a network without AIDCs, and its results, are the same to the last bit."""
     script = """
-import sys
-if sys.argv[2] == "with":
-    import pypsa_aidc
 import pypsa
 n = pypsa.Network(snapshots=range(6))
 n.add("Bus", ["a", "b"])
@@ -115,15 +107,14 @@ n.add("Generator", "h", bus="b", p_nom=9.0, marginal_cost=2.5, committable=True,
 n.add("StorageUnit", "s", bus="b", p_nom=1.0, max_hours=2.0, cyclic_state_of_charge=True)
 n.add("Load", "d", bus="b", p_set=[3.0, 4, 5, 4, 3, 2])
 n.optimize.create_model()
-n.model.to_file(sys.argv[1] + ".lp")
+n.model.to_file(arguments[0] + ".lp")
 n.optimize(output_flag=False)
 frames = [n.generators_t.p, n.lines_t.p0, n.buses_t.marginal_price, n.storage_units_t.p]
-open(sys.argv[1] + ".txt", "w").write(repr([frame.to_numpy().tolist() for frame in frames]) + repr(n.objective))
+with open(arguments[0] + ".txt", "w") as file:
+    file.write(repr([frame.to_numpy().tolist() for frame in frames]) + repr(n.objective))
 """
-    root = Path(aidc.__file__).parents[1]
-    for kind in ("with", "without"):
-        arguments = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / kind), kind]
-        subprocess.run(arguments, check=True, cwd=root, capture_output=True)
+    run_plainly(script, tmp_path / "without")
+    exec(script, {"arguments": [str(tmp_path / "with")]})
     for suffix in (".lp", ".txt"):
         assert (tmp_path / f"with{suffix}").read_bytes() == (tmp_path / f"without{suffix}").read_bytes()
 
@@ -212,10 +203,9 @@ def test_each_operation_keeps_what_the_documentation_says(
 
 @pytest.fixture(scope="module")
 def frozen() -> pypsa.Network:
-    n = two_sites()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(two_sites)
     n.aidc.freeze()
-    return copy_network(n)
+    return n
 
 
 class TestDamage:

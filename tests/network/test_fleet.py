@@ -11,7 +11,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from tests.network.tiny import QUIET, grid, site
+from tests.network.tiny import QUIET, grid, once_solved, site
 
 TABLE = {"surface": {1: 0.2, 2: 0.1}, "peak": 1.0}
 CONTRACT = aidc.Contract(
@@ -321,8 +321,7 @@ def test_all_that_is_missing_is_told_at_once() -> None:
 
 def test_summary_bill_and_value_of_a_fleet() -> None:
     """By hand: prices are 10 USD/MWh but 50 in hours 3 and 4, in which 0.8 of 9 MW are shed at 50 USD/MWh."""
-    n = tight()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(tight)
     summary = n.aidc.summary().loc["f"]
     assert summary[["energy", "peak", "least"]].to_numpy().tolist() == pytest.approx([6 * 9 + 2 * 8.2, 9.0, 8.2])
     assert np.isnan(summary["training_energy"])

@@ -8,7 +8,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from tests.network.test_fleet import CONTRACT, TABLE, tight
-from tests.network.tiny import QUIET
+from tests.network.tiny import QUIET, once_solved
 
 
 def limits(**fleet: object) -> pd.DataFrame:
@@ -84,8 +84,7 @@ def test_a_load_without_relief_has_no_limits() -> None:
 
 
 def test_a_solve_without_the_terms_is_refused() -> None:
-    n = tight()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(tight)
     n.generators_t.p["f relief"] = np.full(8, 1.8)
     with pytest.raises(aidc.StaleError, match=r"fleet f"):
         n.aidc.fleet_limits()

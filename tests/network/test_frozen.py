@@ -15,7 +15,7 @@ from pypsa_aidc.network.files.freeze import is_frozen
 from pypsa_aidc.network.pypsa_api import copy_network
 from tests.network.plain import optimize_plainly
 from tests.network.test_fleet import TABLE, tight
-from tests.network.tiny import HOUR, QUIET, grid, job, site, two_sites
+from tests.network.tiny import HOUR, QUIET, grid, job, once_solved, site, two_sites
 
 LEAN = aidc.training.Mode((1, 8, 4), gpus=32, flops_per_s=1e15, it_power=30.0)
 WIDE = aidc.training.Mode((1, 8, 8), gpus=64, flops_per_s=1.85e15, it_power=64.0)
@@ -104,8 +104,7 @@ def test_a_solution_of_the_hook_is_frozen_too(tmp_path: Path) -> None:
 
 
 def test_a_free_file_has_free_jobs(tmp_path: Path) -> None:
-    n = two_sites()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(two_sites)
     n.aidc.export(tmp_path / "frozen.nc")
     frozen = aidc.load(tmp_path / "frozen.nc")
     frozen.aidc.export(tmp_path / "free.nc", frozen=False)
@@ -117,8 +116,7 @@ def test_a_free_file_has_free_jobs(tmp_path: Path) -> None:
 
 
 def test_the_hook_refuses_frozen_jobs_until_they_are_thawed() -> None:
-    n = two_sites()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(two_sites)
     n.aidc.freeze()
     frozen = copy_network(n)
     with pytest.raises(aidc.StaleError, match="aidc.refresh"):
@@ -194,8 +192,7 @@ class TestRefused:
         assert (tmp_path / "old.nc").read_bytes() == b"old"
 
     def test_with_a_schedule_of_another_solve(self, tmp_path: Path) -> None:
-        n = two_sites()
-        n.aidc.optimize(**QUIET)
+        n = once_solved(two_sites)
         n.optimize(output_flag=False)
         with pytest.raises(aidc.AIDCError):
             n.aidc.export(tmp_path / "n.nc")
@@ -245,8 +242,7 @@ def test_fleets_keep_their_relief(tmp_path: Path) -> None:
 
 def test_hours_that_relief_prices_are_told() -> None:
     """0.8 of the 0.9 MW that a call of two hours may shed: relief sets the price of 50 USD/MWh there."""
-    n = tight()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(tight)
     with pytest.warns(aidc.PriceWarning, match="'f' sheds less than it may in 2 snapshots, the first 2030-01-01 03"):
         n.aidc.freeze()
 

@@ -42,7 +42,7 @@ class TestThirdKind:
         assert n.aidc.audit().passed
         assert n.aidc.power()["cap", "load"].tolist() == pytest.approx([0.0] * 3 + [10.0] * 5)
         assert n.aidc.bill().loc[("cap", "total"), ["energy", "payment"]].tolist() == pytest.approx([50, 150])
-        assert n.aidc.costs()["cost"].sum() == pytest.approx(36 + 150)
+        assert n.aidc.costs()["cost"].sum() == pytest.approx(36 + 150 - 275)
         assert n.aidc.summary().loc["cap", "peak"] == pytest.approx(10)
         assert n.aidc.balance()["AIDC"].sum() == pytest.approx(50)
         assert n.aidc.jobs.loc[("cap", "capped"), "description"] == "price cap of 5.5 USD/MWh"

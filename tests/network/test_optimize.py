@@ -9,7 +9,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network import SCENARIOS, indicators, scenario_network, uses_storage
-from tests.network.tiny import QUIET, grid, job, site, two_sites
+from tests.network.tiny import QUIET, grid, job, once_solved, site, two_sites
 
 # Values of the calibrated case from an independent prototype (design, section 4): cost, grid, curtailment, battery.
 CAMPUS = {
@@ -29,7 +29,8 @@ def solved(green_campus: ModuleType) -> dict[str, tuple[pypsa.Network, aidc.netw
     results = {}
     for name in SCENARIOS:
         n = scenario_network(base, name, ["battery"])
-        options = QUIET | {"mip_rel_gap": 1e-6, "time_limit": 20.0 if name == "S3" else 120.0}
+        # S3 would take hours to prove; at this gap its best known schedule is there after some seconds.
+        options = QUIET | {"mip_rel_gap": 1.2e-2 if name == "S3" else 1e-6, "time_limit": 120.0}
         result = n.aidc.optimize(exclusive=["battery"] if uses_storage(name) else [], **options)
         results[name] = (n, result, indicators(n, ["battery"]))
     return results
@@ -94,8 +95,7 @@ class TestCampus:
 
 
 def test_energy_of_a_job_agrees_everywhere(tmp_path) -> None:
-    n = two_sites()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(two_sites)
     schedule = n.aidc.schedule()
     for (name, load), group in schedule.groupby(["site", "job"]):
         energy = group["energy"].sum()

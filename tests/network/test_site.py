@@ -9,7 +9,9 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network.spec.column import COLUMN
-from tests.network.tiny import FAST, QUIET, SLOW, grid, job, site, two_sites
+from tests.network.tiny import FAST, QUIET, SLOW, grid, job, once_solved, one_site, site, two_sites
+
+pytestmark = pytest.mark.smoke
 
 
 def unchanged(n: pypsa.Network, before: pypsa.Network) -> bool:
@@ -266,8 +268,7 @@ def test_without_an_aidc_it_is_said() -> None:
 
 
 def test_power_has_no_negative_zeros() -> None:
-    n = site(grid())
-    n.aidc.optimize(**QUIET)
+    n = once_solved(one_site)
     n.generators_t.p.loc[:, "dc A"] = n.generators_t.p["dc A"].where(n.generators_t.p["dc A"] > 0, -1e-12)
     power = n.aidc.power()["dc", "A"]
     assert (power == 0).any()

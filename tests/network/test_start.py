@@ -31,8 +31,9 @@ def test_optimum_is_the_same_with_and_without(batch: list[Instance]) -> None:
     feasible = [one for one in batch if one.least_cost() < np.inf]
     if not feasible:
         return
-    helped = network(feasible).aidc.optimize(prices=False, **QUIET)
-    alone = network(feasible).aidc.optimize(prices=False, warm_start=False, **QUIET)
+    n = network(feasible)
+    helped = n.aidc.optimize(prices=False, **QUIET)
+    alone = n.aidc.optimize(prices=False, warm_start=False, **QUIET)
     assert helped.objective == pytest.approx(alone.objective, abs=1e-4)
 
 
@@ -46,11 +47,9 @@ def test_idle_gpus_and_own_constraints_count_in_the_bounds() -> None:
     chip = aidc.GPU("X", {"bf16": 1e15}, 80e9, train_w=500_000, idle_w=200_000)
     for seed in range(3):
         price = np.random.default_rng(seed).integers(-20, 60, 8).astype(float)
-        objectives = []
-        for warm_start in (True, False):
-            n = site(grid(prices=price), jobs=[job("A"), job("B", 2.0, 2)], gpus=12, gpu=chip, draw_idle=True)
-            result = n.aidc.optimize(warm_start=warm_start, extra_functionality=at_most_five_megawatts, **QUIET)
-            objectives.append(result.objective)
+        n = site(grid(prices=price), jobs=[job("A"), job("B", 2.0, 2)], gpus=12, gpu=chip, draw_idle=True)
+        options = {"extra_functionality": at_most_five_megawatts, "prices": False, **QUIET}
+        objectives = [n.aidc.optimize(warm_start=help, **options).objective for help in (True, False)]
         assert objectives[0] == pytest.approx(objectives[1], abs=1e-5)
 
 

@@ -11,7 +11,7 @@ import pytest
 import pypsa_aidc as aidc
 from pypsa_aidc.network.checks.explain import reasons_alone
 from pypsa_aidc.network.loads.site import explain as infeasible
-from tests.network.tiny import QUIET, grid, job, site, two_sites
+from tests.network.tiny import QUIET, grid, job, once_solved, one_site, site, two_sites
 
 
 def has_no_results(n: object) -> bool:
@@ -134,8 +134,7 @@ class TestInfeasible:
             site(grid(), jobs=[job(hours=20.0, segments=1)]).aidc.optimize(**QUIET)
 
     def test_earlier_results_do_not_survive_a_failure(self) -> None:
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         n.generators.loc["market", "p_nom"] = 0.5
         with pytest.raises(aidc.InfeasibleError):
             n.aidc.optimize(**QUIET)
@@ -197,8 +196,7 @@ class TestStale:
         assert part.aidc.sites["dc"].loads
 
     def test_other_snapshots_with_numbers_are_rebuilt(self) -> None:
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         n.set_snapshots(n.snapshots[:6] + np.timedelta64(365, "D"))
         n.generators_t.marginal_cost["market"] = np.arange(6.0) + 1
         n.aidc.optimize(**QUIET)
@@ -216,15 +214,13 @@ class TestStale:
         assert n.aidc.audit().passed
 
     def test_results_of_an_earlier_solve_are_refused(self) -> None:
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         n.optimize(**QUIET)
         with pytest.raises(aidc.StaleError, match="solved again without AIDC jobs"):
             n.aidc.schedule()
 
     def test_decided_power_left_as_set_point_is_refused_by_the_hook_and_cleared_by_optimize(self) -> None:
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         n.generators_t.p_set["dc A"] = n.generators_t.p["dc A"]
         with pytest.raises(aidc.StaleError, match="p_set"):
             n.optimize(extra_functionality=aidc.extra_functionality, **QUIET)
@@ -258,8 +254,7 @@ class TestAudit:
     )
     def test_a_broken_constraint_is_reported(self, tamper: object, check: str) -> None:
         """Row 13: whatever the solver says, a broken bound shows in the results."""
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         assert n.aidc.audit().passed
         tamper(n)  # type: ignore[operator]
         report = n.aidc.audit()
@@ -268,23 +263,20 @@ class TestAudit:
             report.raise_if_violated()
 
     def test_too_many_gpus_are_reported(self) -> None:
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         n.links["aidc"] = n.links["aidc"].str.replace('"gpus": 8', '"gpus": 4')
         violation = n.aidc.audit().violations.set_index("check")["violation"]
         assert violation["GPU pool"] == pytest.approx(4.0)
 
     def test_rules_are_checked_again(self) -> None:
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         schedule = n.aidc.schedule()
         assert schedule["start"].min() > n.snapshots[0]  # prices fall, so the job waits
         n.generators["aidc"] = n.generators["aidc"].str.replace('"waiting": true', '"waiting": false')
         assert "waiting" in set(n.aidc.audit().violations["check"])
 
     def test_too_short_edges_are_reported(self) -> None:
-        n = site(grid())
-        n.aidc.optimize(**QUIET)
+        n = once_solved(one_site)
         n.generators["aidc"] = (
             n.generators["aidc"].str.replace("1e+15", "5e+14").str.replace("1000000000000000.0", "5e14")
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pypsa
@@ -34,6 +37,28 @@ def site(n: pypsa.Network, name: str = "dc", jobs: object = None, **options: obj
     values = {"bus": "grid", "gpus": 8, "pue": 1.25, "base_load": 1.0} | options
     n.aidc.add(name, jobs=[job()] if jobs is None else jobs, **values)  # type: ignore[arg-type]
     return n
+
+
+@cache
+def _solved(make: Callable[[], pypsa.Network]) -> pypsa.Network:
+    n = make()
+    n.aidc.optimize(**QUIET)
+    # PyPSA copies no network whose model is still attached to a solver.
+    del n.model
+    return n
+
+
+def once_solved(make: Callable[[], pypsa.Network]) -> pypsa.Network:
+    """Return a copy, without its model, of a network that is solved once in all tests; `make` is a module's function.
+
+    A solve takes a second and a copy none, so tests that only need a result share it.
+    """
+    return _solved(make).copy()
+
+
+def one_site() -> pypsa.Network:
+    """One site with one job."""
+    return site(grid())
 
 
 def two_sites(hours: int = 8) -> pypsa.Network:

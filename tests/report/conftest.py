@@ -8,7 +8,7 @@ import pytest
 from pypsa_aidc import fleet
 from pypsa_aidc.network import scenario_network
 from tests.conftest import ROOT
-from tests.network.tiny import QUIET, grid, job, site, two_sites
+from tests.network.tiny import QUIET, grid, job, once_solved, site, two_sites
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +23,7 @@ def solved() -> pypsa.Network:
 @pytest.fixture(scope="session")
 def solved_pair() -> pypsa.Network:
     """Two sites with three jobs; do not change it."""
-    n = two_sites()
-    n.aidc.optimize(**QUIET)
-    return n
+    return once_solved(two_sites)
 
 
 @pytest.fixture(scope="session")

@@ -6,20 +6,20 @@ from base64 import b64decode
 from html.parser import HTMLParser
 from pathlib import Path
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
+VOID = {"meta", "link", "img", "source", "br", "hr", "input"}
 
 
 class Page(HTMLParser):
     """What a page consists of; `stack` is empty at the end of a well-formed page."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, page: Path | str) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.stack: list[str] = []
         self.text: list[str] = []
         self.tables: dict[str, list[list[str]]] = {}
         self._caption, self._rows = "", [[]]
-        self.feed(path.read_text(encoding="utf-8"))
+        self.feed(page if isinstance(page, str) else page.read_text(encoding="utf-8"))
         self.close()
 
     def handle_starttag(self, tag, attrs) -> None:

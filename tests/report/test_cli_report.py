@@ -21,7 +21,7 @@ from pypsa_aidc.network.pypsa_api import copy_network
 from tests.conftest import ROOT
 from tests.headroom.grids import triangle
 from tests.network.test_fleet import tight
-from tests.network.tiny import QUIET, grid, job, site
+from tests.network.tiny import grid, job, once_solved, site
 from tests.report.page import Page
 
 
@@ -121,8 +121,7 @@ def test_the_answer_has_the_notices_of_the_file(folder, tmp_path) -> None:
 
 
 def test_fleets_without_sites(tmp_path) -> None:
-    n = tight()
-    n.aidc.optimize(**QUIET)
+    n = once_solved(tight)
     n.export_to_netcdf(tmp_path / "fleet.nc")
     answer = answered(tmp_path / "fleet.nc", "--out", tmp_path / "r.html")
     assert set(answer["tables"]) == {"jobs", "fleets", "calls", "limits"}
@@ -194,8 +193,18 @@ def test_the_map_places_buses_and_branches(solved_pair) -> None:
     n.buses.loc[["grid", "far"], ["x", "y"]] = [[1.0, 2.0], [3.0, 5.0]]
     frame = pd.DataFrame({"headroom": [7.0, float("inf")]}, index=pd.Index(["far", "grid"], name="bus"))
     axes = HeadroomTable(frame, n).plot().axes[0]
-    points, unlimited = axes.collections[1:]
+    (points,) = [drawn for drawn in axes.collections if drawn.get_array() is not None]
     assert points.get_offsets().tolist() == [[3.0, 5.0]]
     assert points.get_array().tolist() == [7.0]
+    (unlimited,) = [drawn for drawn in axes.collections if drawn.get_label() == "not limited"]
     assert unlimited.get_offsets().tolist() == [[1.0, 2.0]]
-    assert axes.collections[0].get_segments()[0].tolist() == [[1.0, 2.0], [3.0, 5.0]]
+    lines = [
+        segment.tolist()
+        for drawn in axes.collections
+        if hasattr(drawn, "get_segments")
+        for segment in drawn.get_segments()
+    ]
+    assert [[1.0, 2.0], [3.0, 5.0]] in lines
+    # The sites have no place of their own: they lie at their grid buses, not at 0, 0.
+    (sites,) = [drawn for drawn in axes.collections if drawn.get_label() == "AIDC"]
+    assert sites.get_offsets().tolist() == [[1.0, 2.0], [3.0, 5.0]]

@@ -15,6 +15,8 @@ from pypsa_aidc import fleet
 from tests.network.tiny import QUIET, grid, job, site
 from tests.report.composed import composed, front
 
+pytestmark = pytest.mark.smoke
+
 
 def test_workbook_holds_every_number(solved_pair, tmp_path) -> None:
     path = solved_pair.aidc.report(tmp_path / "report.xlsx")
@@ -23,7 +25,7 @@ def test_workbook_holds_every_number(solved_pair, tmp_path) -> None:
     assert next(iter(sheets)) == "Overview"
     assert list(sheets)[-1] == "Figures"
     steps = accessor.schedule()
-    assert sheets["Schedule"]["it power (MW)"].to_list() == pytest.approx(steps["it_power"].to_list())
+    assert sheets["Schedule"]["IT power (MW)"].to_list() == pytest.approx(steps["it_power"].to_list())
     assert sheets["Schedule"]["start"].to_list() == steps["start"].to_list()
     assert sheets["Schedule"]["restart"].to_list() == steps["restart"].to_list()
     assert sheets["Sites"]["energy (MWh)"].to_list() == pytest.approx(accessor.summary()["energy"].to_list())
@@ -136,7 +138,7 @@ class TestNothingHalfWritten:
         ({"path": "nowhere/report.html"}, "existing folder"),
         ({"path": "folder.html"}, "not a folder"),
         ({"exclusive": ["ghost"]}, "ghost"),
-        ({"values": pd.DataFrame({"value": [1.0]})}, "the table of aidc.values"),
+        ({"values": pd.DataFrame({"value": [1.0]})}, "the table of n.aidc.values"),
     ],
 )
 def test_bad_input_is_named(solved, tmp_path, options, named) -> None:

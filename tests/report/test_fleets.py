@@ -49,9 +49,10 @@ def test_fleets_alone(loads) -> None:
     assert (facts["fleets"], facts["calls"], facts["relief"]) == ("2", "1", "1.296")
     assert facts["energy at the meters"] == "73.124"
     served = {row[0]: row for row in told.tables["Fleets"][1:]}
-    assert told.tables["Fleets"][0][2:5] == ["p nom (MW)", "load (MWh)", "served (MWh)"]
-    assert served["f"][2:5] == ["9", "72", "72.324"]
-    assert served["firm"][2:5] == ["0.1", "0.8", "0.8"]
+    assert told.tables["Fleets"][0][2] == "rated power (MW)"
+    assert told.tables["Fleets"][0][7] == "served (MWh)"
+    assert [float(served[name][2]) for name in ("f", "firm")] == [9, 0.1]
+    assert [float(served[name][7]) for name in ("f", "firm")] == [72.324, 0.8]
     assert told.tables["Calls"][1][:5] == ["f", "2030-01-01 03:00", "2030-01-01 04:00", "2", "0.648"]
     assert told.tables["Relief by duration"][1][:4] == ["f", "2", "0.648", "7.2"]
     binds = {row[1]: row[-1] for row in told.tables["Limits of fleets"][1:]}
@@ -67,11 +68,11 @@ def test_fleets_alone(loads) -> None:
 def test_payments_of_a_fleet_by_hand(loads) -> None:
     # 500 USD/MWh in hours 3 and 4, 10 in the others: 9 MW pay 9 · (6 · 10 + 2 · 500), what is shed saves 500.
     assert loads.buses_t.marginal_price["grid"].round(6).tolist() == [10, 10, 10, 500, 500, 10, 10, 10]
-    rows = {row[1]: row for row in composed(loads).tables["Payments of fleets"][1:] if row[0] == "f"}
-    assert rows["load"][2:4] == ["72", "9,540"]
-    assert rows["relief"][2:5] == ["-1.296", "-648", "500"]
-    assert rows["rebound"][2:4] == ["1.62", "16.2"]
-    assert rows["meter"][2:4] == ["72.324", "8,908.2"]
+    rows = {row[1]: row for row in composed(loads).tables["Bill"][1:] if row[0] == "f"}
+    assert rows["load"][2:5] == ["meter", "72.000", "9,540.00"]
+    assert rows["relief"][3:6] == ["-1.296", "-648.00", "500.00"]
+    assert rows["rebound"][3:5] == ["1.620", "16.20"]
+    assert rows["total"][3:5] == ["72.324", "8,908.20"]
 
 
 def test_the_picture_marks_the_calls(loads) -> None:
@@ -96,8 +97,7 @@ def test_sites_and_fleets_together(beside) -> None:
     whole = float(power["dc", "meter"].sum() + power["f", "meter"].sum())
     assert float(facts["energy at the meters"]) == pytest.approx(whole, rel=1e-4)
     assert [row[1] for row in told.tables["Jobs"][1:]] == ["A"]
-    assert {row[0] for row in told.tables["Payments"][1:]} == {"dc"}
-    assert {row[0] for row in told.tables["Payments of fleets"][1:]} == {"f"}
+    assert {row[0] for row in told.tables["Bill"][1:]} == {"dc", "f"}
     assert "Prices at the grid bus of each site and fleet" in told.pictures
     # The load of a fleet is no source: operating costs have what relief costs, and nothing else of it.
     assert {row[1] for row in told.tables["Operating costs"][1:]} == {"AC", "AIDC relief", ""}

@@ -9,10 +9,10 @@ import pandas as pd
 import pypsa
 import pytest
 
+import pypsa_aidc as aidc
 from pypsa_aidc import fleet
-from pypsa_aidc.plots import sites as plot
-from pypsa_aidc.report import sections
-from pypsa_aidc.report.document import shown
+from pypsa_aidc.markup import shown
+from pypsa_aidc.plots import balance, style
 from tests.network.tiny import QUIET, grid, job, site
 from tests.report.composed import composed
 from tests.report.page import Page
@@ -67,24 +67,32 @@ def test_tables_hold_what_the_accessor_says(solved_pair, path) -> None:
         assert [number(cell) for cell in row[1:]] == pytest.approx(values.to_list(), rel=1e-4)
     head, *rows = page.tables["Schedule"]
     assert len(rows) == len(accessor.schedule())
-    assert [row[head.index("gpus")] for row in rows] == [f"{gpus:,}" for gpus in accessor.schedule()["gpus"]]
-    energy = {source: number(value) for source, value in page.tables["Energy by source"][1:]}
-    assert energy["AIDC"] == pytest.approx(accessor.summary()["energy"].sum(), rel=1e-4)
+    assert [row[head.index("GPUs")] for row in rows] == [f"{gpus:,}" for gpus in accessor.schedule()["gpus"]]
+    fed, used = (
+        {name: number(value) for name, value in page.tables[title][1:]}
+        for title in ("Energy by source", "Energy by use")
+    )
+    assert used["AIDC"] == pytest.approx(accessor.summary()["energy"].sum(), rel=1e-4)
+    assert set(used) == {"AIDC", "other load"}
     # Sources and storage feed what the network feeds: lossless lines, no curtailment.
-    fed = sum(value for source, value in energy.items() if source not in ("AIDC", "other load", "curtailment"))
-    assert fed == pytest.approx(energy["AIDC"] + energy["other load"], rel=1e-3)
+    assert sum(fed.values()) == pytest.approx(sum(used.values()), rel=1e-3)
 
 
 def test_payments_by_hand(solved) -> None:
     # The price falls from 8 to 1 USD/MWh over 8 h, its mean is 4.5; behind a PUE of 1.25 it is 5.625. Four segments of
     # an hour in the slow mode in the last four hours cost 2 MW · 1.25 · (4 + 3 + 2 + 1) = 25 USD. The fast mode does
     # three of them in 3 / 1.8 = 1.67 h, so in the last two: 2 MW · 1.25 · 3 + 4 MW · 1.25 · (2 + 1) = 22.5 USD.
-    head, *rows = composed(solved).tables["Payments"]
+    head, *rows = composed(solved).tables["Bill"]
     rows = {row[1]: row for row in rows}
-    assert head[2:] == ["energy (MWh IT)", "payment (USD)", "paid (USD/MWh)", "mean price (USD/MWh)", "timing (USD)"]
-    assert [number(cell) for cell in rows["A"][2:]] == pytest.approx([10.0, 22.5, 2.25, 5.625, 33.75])
+    assert head[2:4] == ["level", "energy (MWh)"]
+    assert head[4:] == ["payment (USD)", "price (USD/MWh)", "mean price (USD/MWh)", "timing (USD)"]
+    assert rows["A"][2] == "IT"
+    assert [number(cell) for cell in rows["A"][3:]] == pytest.approx([10.0, 22.5, 2.25, 5.625, 33.75])
     # A base load of 1 MW all day pays the mean price, and its timing is worth nothing.
-    assert [number(cell) for cell in rows["base"][2:]] == pytest.approx([8.0, 45.0, 5.625, 5.625, 0.0])
+    assert [number(cell) for cell in rows["base"][3:]] == pytest.approx([8.0, 45.0, 5.625, 5.625, 0.0])
+    # At the meter, 18 MWh · 1.25 at the mean price of 4.5 would cost 101.25 USD instead of 67.5.
+    assert rows["total"][2] == "meter"
+    assert [number(cell) for cell in rows["total"][3:]] == pytest.approx([22.5, 67.5, 3.0, 4.5, 33.75])
 
 
 def test_an_optimal_solve_without_made_up_data_has_no_notice(solved) -> None:
@@ -101,7 +109,7 @@ def test_values_of_flexibility(solved) -> None:
         {"step": [8, 1], "unit": ["GPUs", ""], "value": [3.25, np.inf], "uncertainty": [0.5, 0.0]}, index=index
     )
     told = composed(solved, values=values)
-    assert told.tables["Value of flexibility"][1] == ["dc", "gpus", "8", "GPUs", "3.25", "0.5"]
+    assert told.tables["Value of flexibility"][1] == ["dc", "gpus", "8", "GPUs", "3.25", "0.50"]
     assert told.tables["Value of flexibility"][2][4] == "∞"
     assert "not asked for" not in told.words
     assert "not asked for" in composed(solved).words
@@ -187,7 +195,7 @@ def test_scenarios_are_announced_and_their_prices_left_out() -> None:
     n.aidc.optimize(**QUIET)
     told = composed(n)
     assert told.levels == ["warning", "note"]
-    assert "Payments" not in told.tables
+    assert "Bill" not in told.tables
     assert "those of 'rising'" in told.words
 
 
@@ -200,15 +208,13 @@ def test_many_sources_are_drawn_together_and_lose_nothing() -> None:
     site(n, jobs=[job("A", 2.0, 2)])
     n.aidc.optimize(**QUIET)
     whole = n.aidc.balance()
-    hours = n.snapshot_weightings["stores"]
-    fewer = sections._fewer_sources(whole, whole.mul(hours, axis=0).sum())
-    assert fewer.shape[1] == sections.MOST_SOURCES + 5
+    fewer = balance.fewer_sources(whole)
+    assert fewer.shape[1] == balance.MOST_SOURCES + 5
     np.testing.assert_allclose(fewer.sum(axis=1), whole.sum(axis=1))
-    colours = sections._colours(n, fewer)
+    colours = balance.source_colours(n.carriers, [name for name in fewer if name not in balance.NO_SOURCES])
     assert colours["nuclear"] == "#123456"
-    assert colours["other sources"] == plot.GREY
-    assert len(set(colours.values())) == sections.MOST_SOURCES + 1
-    assert plot.GREEN not in colours.values()
+    assert colours["other sources"] == style.GREY
+    assert len(set(colours.values())) == balance.MOST_SOURCES + 1
 
 
 @pytest.mark.parametrize(
@@ -229,3 +235,11 @@ def test_many_sources_are_drawn_together_and_lose_nothing() -> None:
 )
 def test_numbers_as_people_read_them(value, text) -> None:
     assert shown(value) == text
+
+
+def test_a_map_needs_places_and_a_browser(solved, tmp_path) -> None:
+    told = composed(solved, interactive=True)
+    assert "There is no map: x, y of the buses" in told.words
+    with pytest.raises(aidc.InputError, match=r"a file ending in \.html"):
+        solved.aidc.report(tmp_path / "report.pdf", interactive=True)
+    assert list(tmp_path.iterdir()) == []

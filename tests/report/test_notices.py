@@ -55,7 +55,7 @@ def test_absent_prices_are_never_shown_as_zero(short) -> None:
     told = composed(short)
     assert told.levels == ["warning"]
     assert "No prices: the solve was told to do without." in told.words
-    assert "Payments" not in told.tables
+    assert "Bill" not in told.tables
     assert not any("Price" in title for title in told.pictures)
 
 
@@ -65,8 +65,8 @@ def test_a_solve_by_the_hook_does_not_say_how_it_ended(short) -> None:
     assert (short.buses_t.marginal_price == 0).all(axis=None)
     told = composed(short)
     assert told.levels == ["danger", "warning"]
-    assert "was not solved by aidc.optimize" in told.words
-    assert "Payments" not in told.tables
+    assert "was not solved by n.aidc.optimize" in told.words
+    assert "Bill" not in told.tables
 
 
 def test_a_failed_audit(solved) -> None:

@@ -118,6 +118,24 @@ def test_fixed_and_recorded_trajectories_are_single_paths() -> None:
         assert (steps[0].start, steps[-1].stop) == (0, 8)
 
 
+def test_checkpoints_that_change_nothing_cost_nothing() -> None:
+    # S2 of arXiv:2610.13047 is S1: 10 h of work in 12 segments of 50 minutes are 10 slots and not 12.
+    job = load(segments=12, hours=10.0)
+    for trajectory in (job.fixed((1, 1, 8)), job.recorded((1, 1, 8))):
+        steps = (graph := checkpoint_graph(trajectory, Slots.uniform(14))).decode(
+            cheapest_path(graph, graph.edge_energy())[1]
+        )
+        assert steps[-1].stop == 10
+    written = load(segments=12, hours=10.0, checkpoint_hours=0.1).recorded((1, 1, 8))
+    assert earliest_finish(written, Slots.uniform(14)) == 12.0  # 10 h and twelve times six minutes
+
+
+def test_the_slow_end_of_modes_takes_longer() -> None:
+    uncertain = replace(load(segments=1, hours=10.0), modes=(replace(MODE, deviation=0.1),))
+    assert uncertain.slow().hours(uncertain.slow().modes[0]) == pytest.approx(10 * np.exp(1.6449 * 0.1), rel=1e-4)
+    assert load().slow() == load()
+
+
 def test_uneven_checkpoints_take_the_literal_graph_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
     uneven = replace(load(), rules=Rules(segments=(0.25, 0.75)))
     with caplog.at_level(logging.INFO, logger="pypsa_aidc"):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pypsa_aidc import GPU, InputError, Job, Transformer
+from pypsa_aidc.training import Experts
 
 GPT_LIKE = Transformer("GPT", layers=24, hidden=2304, ffn=9216, heads=24, vocabulary=51200, tied=True)
 
@@ -49,12 +50,28 @@ def test_both_ways_of_counting_agree_for_plain_decoders(
 def test_grouped_query_attention_changes_the_work() -> None:
     with_gqa = Job("x", Transformer.preset("LLaMA-3 8B"), 1e12, 64, 8192, 0.5)
     weights = 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
-    attention, logits = 32 * 12 * 4096 * 8192, 6 * 4096 * 128256 * 72 / 96
+    attention, logits = 32 * 12 * 4096 * 8192, 6 * 4096 * 128256
     assert with_gqa.flops_per_token == pytest.approx(6 * weights + attention + logits, rel=1e-12)
 
 
-def test_recomputation_costs_a_third_more() -> None:
-    assert job(chi_f=96.0).tranche_flops == pytest.approx(job().tranche_flops * 4 / 3)
+def test_recomputation_costs_a_third_more_in_the_layers_and_nothing_in_the_vocabulary() -> None:
+    # Korthikanti et al. 2022, Eq. 7: the projection to the vocabulary is 6 h V a token with and without recomputation.
+    plain, again = (job(chi_f=chi) for chi in (72.0, 96.0))
+    vocabulary = 6 * 5120 * 32000
+    assert again.flops_per_token - vocabulary == pytest.approx((plain.flops_per_token - vocabulary) * 4 / 3)
+    gpt2 = Transformer.from_hf({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "vocab_size": 50257})
+    small = Job("g", gpt2, 1e11, batch=512, sequence=1024, tranche_ratio=0.01)
+    by_hand = 6 * (12 * 12 * 768**2 + 768 * 50257) + 12 * 12 * 768 * 1024
+    assert small.flops_per_token == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_only_active_experts_are_counted_and_eq5_knows_none() -> None:
+    mixtral = Transformer("m", 32, 4096, 14336, 32, 32000, kv_heads=8, gated=True, experts=Experts(8, 2, 14336))
+    layer = 2 * 4096**2 + 2 * 4096 * 1024 + 2 * 3 * 4096 * 14336 + 4096 * 8
+    one = Job("m", mixtral, 1e12, 64, 4096, 0.5)
+    assert one.flops_per_token == pytest.approx(6 * (32 * layer + 4096 * 32000) + 12 * 32 * 4096 * 4096, rel=1e-12)
+    with pytest.raises(InputError, match="eq5"):
+        replace(one, flops="eq5")
 
 
 @given(progress=st.floats(0, 1), segments=st.integers(1, 500))

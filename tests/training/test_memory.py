@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pypsa_aidc import InputError, Job, MemoryModel, Transformer
-from pypsa_aidc.training import KORTHIKANTI_MEMORY
+from pypsa_aidc import InputError, Job, Transformer
+from pypsa_aidc.training import KORTHIKANTI_MEMORY, MemoryModel
 from pypsa_aidc.units import GIB
 
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
@@ -71,3 +71,13 @@ def test_faults_are_reported_together() -> None:
     with pytest.raises(InputError) as caught:
         MemoryModel(zero_stage=4, recomputation="some", overhead=-1.0, micro_batch=0, schedule="gpipe")  # type: ignore[arg-type]
     assert len(caught.value.faults) == 5
+
+
+def test_interleaving_with_one_chunk_is_1f1b() -> None:
+    plain, chunked = (
+        MemoryModel(schedule=kind).activations(JOB, 8 * ONE, ONE, ONE) for kind in ("1f1b", "interleaved")
+    )  # type: ignore[arg-type]
+    assert chunked == plain
+    few = replace(JOB, batch=2)
+    held = MemoryModel(schedule="interleaved", chunks=4).activations(few, 8 * ONE, ONE, ONE)
+    assert held == MemoryModel().activations(few, 8 * ONE, ONE, ONE)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -10,9 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pypsa_aidc import GPU, InputError, Job, MemoryModel, Transformer, generate_modes
-from pypsa_aidc.training import Candidates, Mode, PowerModel
+from pypsa_aidc import GPU, InputError, Job, Transformer, generate_modes
+from pypsa_aidc.training import (
+    CAMPUS_MEMORY,
+    Candidates,
+    EfficiencyModel,
+    MemoryModel,
+    Mode,
+    ModePower,
+    PaperModel,
+    Recipe,
+    Schedule,
+)
 from pypsa_aidc.training.modes import mark_dominated
+
+pytestmark = pytest.mark.smoke
 
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
 A100 = GPU.preset("A100-80GB")
@@ -37,6 +50,17 @@ def test_campus_modes_are_those_of_the_paper(
     np.testing.assert_allclose(segments_per_hour, expected["segments_per_hour"], atol=1e-7)
 
 
+def test_counts_with_the_first_term_of_eq_14b_divided_by_tensor_ranks(green_campus: ModuleType) -> None:
+    """Eq. 14b prints its first term without q, which gives the counts of the paper; with q there are more modes."""
+    divided = replace(CAMPUS_MEMORY, sequence_parallel=True)
+    counts = []
+    for job in green_campus.jobs():
+        model = PaperModel(divided, green_campus.efficiency_of(job))
+        table = generate_modes(job, A100, 2048, candidates=green_campus.CANDIDATES, model=model)
+        counts.append((len(table.feasible), len(table.effective)))
+    assert counts == [(140, 13), (115, 23)]
+
+
 def test_counts_of_the_second_preset(green_campus: ModuleType) -> None:
     tables = [green_campus.modes(job, "P1") for job in green_campus.jobs()]
     assert [len(table.feasible) for table in tables] == [135, 111]
@@ -45,7 +69,8 @@ def test_counts_of_the_second_preset(green_campus: ModuleType) -> None:
 
 
 def test_every_candidate_has_its_reason() -> None:
-    table = generate_modes(JOB, A100, 256, candidates=Candidates((1, 3, 40), (1, 3), (1, 6, 1024)))
+    paper = PaperModel()
+    table = generate_modes(JOB, A100, 256, candidates=Candidates((1, 3, 40), (1, 3), (1, 6, 1024)), model=paper)
     reasons = {(r.pipeline, r.tensor, r.data): r.reason for r in table.to_frame().itertuples()}
     assert len(reasons) == 18
     assert reasons[3, 1, 1] == "divisibility: 40 layers by pipeline"
@@ -56,18 +81,17 @@ def test_every_candidate_has_its_reason() -> None:
     assert reasons[40, 1, 1] == ""
 
 
-def test_uneven_pipelines_are_rejected() -> None:
-    # 60 layers over 7 stages: the heaviest stage would be longer than the rest.
+def test_uneven_pipelines_are_rejected_where_the_paper_is_kept() -> None:
+    # 60 layers over 7 stages: the heaviest stage is longer than the rest.
     job = replace(JOB, model=Transformer.preset("LLaMA-33B"), batch=768)
-    table = generate_modes(job, A100, 4096, candidates=Candidates(pipeline=(7,)))
+    assert len(generate_modes(job, A100, 4096, candidates=Candidates(pipeline=(7,)))) > 0
+    table = generate_modes(job, A100, 4096, candidates=Candidates(pipeline=(7,)), strict=True)
     assert set(table.to_frame()["reason"]) == {"divisibility: 60 layers by pipeline"}
     assert len(table) == 0
 
 
 def test_micro_batches_must_divide_the_share_of_a_replica() -> None:
-    table = generate_modes(
-        JOB, A100, 4096, candidates=Candidates((40,), (8,), (512,)), memory=MemoryModel(micro_batch=4)
-    )
+    table = generate_modes(JOB, A100, 4096, candidates=Candidates((40,), (8,), (512,), micro_batch=(4,)))
     assert table.to_frame()["reason"].iloc[0] == "divisibility: batch 1024 by data x 4"
 
 
@@ -113,17 +137,84 @@ def test_unpruned_modes_contain_the_pruned_ones() -> None:
     assert set(whole.effective) == set(pruned.feasible)
 
 
-def test_power_model_adds_communication_and_coefficients() -> None:
-    power = PowerModel(communication_w=50, coefficients={(1, 8, 1): 0.5})
-    sizes = np.array([[1, 8, 1], [1, 8, 2]])
-    np.testing.assert_allclose(power.it_power(A100, sizes), [8 * (0.5 * 400 + 50) / 1e6, 16 * 450 / 1e6])
+def test_mode_power_adds_communication_and_coefficients() -> None:
+    power = ModePower(communication_w=50, coefficients={(1, 8, 1): 0.5})
+    sizes = np.array([[1, 8, 1, 1, 1, 1, 1], [1, 8, 2, 1, 1, 1, 1]])
+    watts = np.array([400.0, 400.0])
+    np.testing.assert_allclose(power.it_power(watts, sizes), [8 * (0.5 * 400 + 50) / 1e6, 16 * 450 / 1e6])
 
 
-def test_full_recomputation_must_be_counted_in_the_work() -> None:
+def test_full_recomputation_must_be_counted_in_the_work_of_the_paper() -> None:
+    full = PaperModel(MemoryModel(recomputation="full"))
     with pytest.raises(InputError, match="chi_f"):
-        generate_modes(JOB, A100, 512, memory=MemoryModel(recomputation="full"))
-    recounted = replace(JOB, chi_f=96.0)
-    assert len(generate_modes(recounted, A100, 512, memory=MemoryModel(recomputation="full")))
+        generate_modes(JOB, A100, 512, model=full)
+    assert len(generate_modes(replace(JOB, chi_f=96.0), A100, 512, model=full))
+
+
+def test_time_of_a_mode_does_not_depend_on_how_its_flops_are_counted() -> None:
+    full = Recipe(recomputation="full")
+    rates = {
+        chi: generate_modes(replace(JOB, chi_f=chi), A100, 512, recipe=full).mode((8, 4, 16)) for chi in (72.0, 96.0)
+    }
+    hours = [replace(JOB, chi_f=chi).iteration_flops / mode.flops_per_s for chi, mode in rates.items()]
+    assert hours[0] == pytest.approx(hours[1], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"model": PaperModel(), "recipe": Recipe()}, "recipe"),
+        ({"model": PaperModel(), "strict": False}, "strict"),
+        ({"model": PaperModel(), "candidates": Candidates(micro_batch=(2,))}, "micro_batch"),
+        ({"candidates": Candidates(expert=(8,))}, "expert"),
+        ({"recipe": Recipe(schedule=Schedule("zero-bubble")), "candidates": Candidates(chunks=(2,))}, "chunks"),
+        ({"recipe": Recipe(precision="bf16"), "precision": "fp8"}, "precision"),
+        ({"recipe": Recipe(precision="fp8")}, "precision"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_by_name(options: dict[str, object], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        generate_modes(JOB, A100, 512, **options)  # type: ignore[arg-type]
+
+
+def test_memory_and_efficiency_of_the_paper_cannot_contradict_each_other() -> None:
+    # A memory of micro-batches of one beside a speed of micro-batches of four; 1F1B beside seven chunks.
+    with pytest.raises(InputError) as caught:
+        PaperModel(MemoryModel(micro_batch=1), EfficiencyModel(0.6, interleave=7, micro_batch=4))
+    assert {fault.where for fault in caught.value.faults} == {"efficiency.micro_batch", "efficiency.interleave"}
+    chunks = MemoryModel(schedule="interleaved", chunks=7)
+    paper = PaperModel(chunks, EfficiencyModel(0.6, interleave=7))
+    job = replace(JOB, model=Transformer.preset("LLaMA-3 70B"))
+    table = generate_modes(job, "H100", 2048, candidates=Candidates((8,), (8,), (16,)), model=paper)
+    assert set(table.to_frame()["reason"]) == {"divisibility: 80 layers by chunks"}
+
+
+LLAMA_405B = Job("L", Transformer.preset("LLaMA-3 405B"), 15e12, batch=2048, sequence=8192, tranche_ratio=0.001)
+
+
+def test_the_layout_of_llama_3_is_among_its_modes_and_found_in_time() -> None:
+    # Grattafiori et al. 2024, Table 4: 16 stages of 126 layers, 8 tensor ranks, 128 replicas on 16,384 H100.
+    start = time.perf_counter()
+    table = generate_modes(LLAMA_405B, "H100", 16384)
+    assert time.perf_counter() - start < 2.0
+    trained = table.mode((16, 8, 128, 1, 1, 1, 4))
+    assert trained in table.effective
+    assert trained.label == "16·8·128·v4"
+    assert trained.flops_per_s / trained.gpus / 1e12 == pytest.approx(400, rel=0.1)
+    low, high = trained.interval()
+    assert low < trained.flops_per_s < high
+    assert len(table) < 40
+
+
+def test_waiting_lowers_the_power_of_a_mode() -> None:
+    table = generate_modes(LLAMA_405B, "H100", 16384, candidates=Candidates((16,), (8,), (32, 128), chunks=(1,)))
+    few, many = (table.mode((16, 8, d)) for d in (32, 128))
+    bubble = {32: 15 / (64 + 15), 128: 15 / (16 + 15)}
+    assert few.it_power / few.gpus > many.it_power / many.gpus
+    frame = table.to_frame().query("micro_batch == 1").set_index("data")
+    for d, idle in bubble.items():
+        assert frame.loc[d, "busy"] < 1 - 0.8 * idle
+    assert many.it_power / many.gpus < 700e-6
 
 
 def test_baseline_may_be_dominated_but_not_infeasible(green_campus: ModuleType) -> None:
@@ -154,6 +245,16 @@ def test_unknown_precision_and_candidates_are_refused() -> None:
 
 
 def test_figure_shows_feasible_and_effective_modes(green_campus: ModuleType) -> None:
-    axes = green_campus.modes(green_campus.jobs()[0]).plot()
-    assert "135 feasible, 12 effective" in axes.get_title()
-    assert len(axes.collections[0].get_array()) == 135
+    table = green_campus.modes(green_campus.jobs()[0])
+    upper, lower = table.plot().axes
+    assert "135 feasible, 12 effective" in upper.get_title(loc="left")
+    for axes in (upper, lower):
+        dominated, effective = (points.get_offsets() for points in axes.collections[:2])
+        assert (len(dominated), len(effective)) == (123, 12)
+    frontier = upper.get_lines()[0]
+    best = table.to_frame().query("reason == ''").sort_values("it_power")
+    np.testing.assert_allclose(frontier.get_ydata(), best["flops_per_s"] / 1e15)
+    np.testing.assert_allclose(frontier.get_xdata(), 1e3 * best["it_power"])
+    # Memory is size: the fuller of two GPUs is drawn larger.
+    sizes = upper.collections[1].get_sizes()
+    assert list(np.argsort(sizes)) == list(np.argsort(best["memory_gb"].to_numpy()[np.argsort(best.index)]))

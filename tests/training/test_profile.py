@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pypsa_aidc import InputError, Job, Transformer, read_profile
+from pypsa_aidc.training import Recipe
 
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
 TABLE = pd.DataFrame(
@@ -68,3 +69,28 @@ def test_malformed_tables_are_refused(change: object, named: str) -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere.csv"):
         read_profile(tmp_path / "nowhere.csv", JOB)
+
+
+def test_holes_are_completed_and_what_was_measured_stays() -> None:
+    """Four of six modes measured, a third slower than the default model: the two others follow them."""
+    sizes = [(4, 4, 8), (4, 4, 16), (8, 4, 8), (4, 8, 8), (8, 4, 16), (4, 4, 32)]
+    table = pd.DataFrame(sizes, columns=["pipeline", "tensor", "data"])
+    from pypsa_aidc.training import GPU, PerformanceModel
+
+    layouts = np.array([(*size, 1, 1, 1, 1) for size in sizes])
+    exact = PerformanceModel({"speed": 1.35}).evaluate(JOB, GPU.preset("A100-80GB"), Recipe(), layouts)
+    rates = JOB.iteration_flops / exact["seconds"].to_numpy()
+    table["flops_per_s"] = np.where(np.arange(6) < 4, rates, np.nan)
+    table["power_w"] = [5e4, np.nan, 9e4, np.nan, np.nan, np.nan]
+    completed = read_profile(table, JOB, gpu="A100-80GB", recipe=Recipe(), prune=False).to_frame()
+    keyed = completed.set_index(["pipeline", "tensor", "data"])
+    for size, rate in zip(sizes, rates, strict=True):
+        assert keyed.loc[size, "flops_per_s"] == pytest.approx(rate, rel=0.05)
+    assert keyed.loc[(4, 4, 8), "flops_per_s"] == rates[0]
+    assert keyed.loc[(4, 4, 8), "it_power"] == 0.05
+    assert keyed["it_power"].notna().all()
+    assert keyed["deviation"].notna().sum() == 2
+    with pytest.raises(InputError, match="row 5, flops_per_s"):
+        read_profile(table, JOB)
+    with pytest.raises(InputError, match="recipe"):
+        read_profile(TABLE, JOB, recipe=Recipe())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pypsa_aidc import EfficiencyModel, InputError, Job, Transformer
-from pypsa_aidc.training import NARAYANAN_EFFICIENCY
+from pypsa_aidc import InputError, Job, Transformer
+from pypsa_aidc.training import NARAYANAN_EFFICIENCY, EfficiencyModel
 
 JOB = Job("A", Transformer.preset("LLaMA-13B"), 1e12, batch=1024, sequence=2048, tranche_ratio=0.05)
 ONE = np.ones(1)
@@ -49,6 +50,22 @@ def test_efficiency_lies_between_0_and_peak_and_falls_with_each_size(p: int, q: 
     assert at(p + 1, q, d) < at(p, q, d)
     assert at(p, q + 1, d) < at(p, q, d)
     assert at(p, q, d + 1) < at(p, q, d)
+
+
+def test_chunks_act_on_the_bubble_only_and_one_replica_exchanges_no_gradients() -> None:
+    few = replace(JOB, batch=64)
+    bare = EfficiencyModel(peak=0.5, data=1.0)
+    assert bare.efficiency(few, ONE, ONE, 64 * ONE) == replace(bare, interleave=4.0).efficiency(few, ONE, ONE, 64 * ONE)
+    assert replace(bare, micro_batch=4).efficiency(replace(JOB, batch=4), ONE, ONE, ONE) == pytest.approx(0.5)
+
+
+def test_the_efficiency_of_a_small_model_can_be_calibrated() -> None:
+    # MPT-125M reached 54 % of an A100 with sequences of 65,536 (llm-foundry): the peak of large ones is extrapolated.
+    small = Transformer("MPT-125M", 12, 768, 3072, 12, 50368, tied=True)
+    job = Job("m", small, 1e12, batch=16, sequence=65536, tranche_ratio=0.01)
+    fitted = NARAYANAN_EFFICIENCY.calibrated(job, (1, 1, 8), 0.54)
+    assert fitted.efficiency(job, ONE, ONE, 8 * ONE)[0] == pytest.approx(0.54)
+    assert fitted.peak > 1
 
 
 def test_faults_are_reported_together() -> None:

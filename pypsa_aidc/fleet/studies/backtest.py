@@ -69,7 +69,7 @@ class Backtest:
 
     def plot(self) -> Figure:
         """Draw coverage by origin (Fig. 15 of [2])."""
-        from pypsa_aidc.plots import plot_backtest
+        from pypsa_aidc.plots.dependable import plot_backtest
 
         return plot_backtest(self)
 

@@ -192,7 +192,7 @@ class Counterfactuals:
 
     def plot(self) -> Figure:
         """Draw K over duration for every representation (Fig. 4a of [2])."""
-        from pypsa_aidc.plots import plot_counterfactuals
+        from pypsa_aidc.plots.dependable import plot_counterfactuals
 
         return plot_counterfactuals(self)
 

@@ -86,7 +86,7 @@ class LoadShape:
 
     def plot(self) -> Figure:
         """Draw clock-hour profile and autocorrelation."""
-        from pypsa_aidc.plots import plot_load_shape
+        from pypsa_aidc.plots.envelope import plot_load_shape
 
         return plot_load_shape(self)
 

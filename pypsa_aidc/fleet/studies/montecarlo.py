@@ -108,7 +108,7 @@ class Ensemble:
 
     def plot(self) -> Figure:
         """Draw the band over time and its clock-hour profile (Fig. 1 of [2])."""
-        from pypsa_aidc.plots import plot_load
+        from pypsa_aidc.plots.envelope import plot_load
 
         return plot_load(self)
 

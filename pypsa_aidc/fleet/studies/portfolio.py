@@ -108,7 +108,7 @@ class Portfolios:
 
     def plot(self) -> Figure:
         """Draw firmness over portfolio size (Fig. 4b of [2])."""
-        from pypsa_aidc.plots import plot_portfolios
+        from pypsa_aidc.plots.dependable import plot_portfolios
 
         return plot_portfolios(self)
 

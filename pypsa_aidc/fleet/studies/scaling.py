@@ -109,7 +109,7 @@ class Scaling:
 
     def plot(self) -> Figure:
         """Draw fluctuation over size with the fit (Fig. 2a of [2])."""
-        from pypsa_aidc.plots import plot_scaling
+        from pypsa_aidc.plots.aggregation import plot_scaling
 
         return plot_scaling(self)
 
@@ -202,7 +202,7 @@ class Composition:
 
     def plot(self) -> Figure:
         """Draw variability over the share of training (Fig. 8 of [2])."""
-        from pypsa_aidc.plots import plot_composition
+        from pypsa_aidc.plots.aggregation import plot_composition
 
         return plot_composition(self)
 

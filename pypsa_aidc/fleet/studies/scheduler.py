@@ -114,7 +114,7 @@ class Displacement:
 
     def plot(self) -> Figure:
         """Draw difference and energy over time (Fig. 10a of [2])."""
-        from pypsa_aidc.plots import plot_displacement
+        from pypsa_aidc.plots.aggregation import plot_displacement
 
         return plot_displacement(self)
 
@@ -204,7 +204,7 @@ class Backlog:
 
     def plot(self) -> Figure:
         """Draw arrivals against the shift layer (Fig. 11 of [2])."""
-        from pypsa_aidc.plots import plot_backlog
+        from pypsa_aidc.plots.aggregation import plot_backlog
 
         return plot_backlog(self)
 

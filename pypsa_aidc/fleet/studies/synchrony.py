@@ -73,7 +73,7 @@ class Synchrony:
 
     def plot(self) -> Figure:
         """Draw the ratio of each parent."""
-        from pypsa_aidc.plots import plot_synchrony
+        from pypsa_aidc.plots.aggregation import plot_synchrony
 
         return plot_synchrony(self)
 
@@ -155,7 +155,7 @@ class Attribution:
 
     def plot(self) -> Figure:
         """Draw the ratio raw, without calendar, and without capacity (Sec. 3.2 of [2])."""
-        from pypsa_aidc.plots import plot_ratios
+        from pypsa_aidc.plots.aggregation import plot_ratios
 
         return plot_ratios(self)
 

@@ -183,7 +183,7 @@ class Bootstrap:
 
     def plot(self) -> Figure:
         """Draw K over duration with its bootstrap band."""
-        from pypsa_aidc.plots import plot_bootstrap
+        from pypsa_aidc.plots.dependable import plot_bootstrap
 
         return plot_bootstrap(self)
 

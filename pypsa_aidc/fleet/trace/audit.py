@@ -94,7 +94,7 @@ class Audit:
 
     def plot(self) -> Figure:
         """Draw the counts of rows by reason."""
-        from pypsa_aidc.plots import plot_audit
+        from pypsa_aidc.plots.trace import plot_audit
 
         return plot_audit(self)
 

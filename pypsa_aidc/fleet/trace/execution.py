@@ -61,7 +61,7 @@ class Execution:
 
     def plot(self) -> Figure:
         """Draw the share of GPU-hours with a known delay by day."""
-        from pypsa_aidc.plots import plot_execution
+        from pypsa_aidc.plots.trace import plot_execution
 
         return plot_execution(self)
 

@@ -136,7 +136,7 @@ class Statistics:
 
     def plot(self) -> Figure:
         """Draw used GPU-hours a day by workload."""
-        from pypsa_aidc.plots import plot_statistics
+        from pypsa_aidc.plots.trace import plot_statistics
 
         return plot_statistics(self)
 

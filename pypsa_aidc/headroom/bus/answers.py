@@ -18,7 +18,7 @@ from pypsa_aidc.headroom.bus.rooms import LIMITED, Room, fits, misfits, with_roo
 from pypsa_aidc.plain import counted
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 UNLIMITED = "unlimited"
 OVERLOADED = "overloaded base case"
@@ -141,6 +141,12 @@ class BusHeadroom:
         rows += [f"  {note}" for note in str(attrs["notes"]).split("; ") if note]
         return "\n".join(rows)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the buses with the most headroom first, and the map."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("", self.to_frame().sort_values("headroom", ascending=False))], self.plot)
+
     @property
     def headroom(self) -> pd.Series:
         """Largest site by bus, MW."""
@@ -223,19 +229,17 @@ class BusHeadroom:
         """Write everything, for `load_headroom`."""
         self.data.to_netcdf(path)
 
-    def plot(self, ax: Axes | None = None, labels: int = 5) -> Axes:
+    def plot(self) -> Figure:
         """Draw a map: buses coloured by headroom, the lines that limit them drawn thick.
 
-        Parameters
-        ----------
-        ax
-            Axes; `None` makes a figure.
-        labels
-            How many of the limiting lines get their name.
+        Raises
+        ------
+        InputError
+            Fewer than two buses have a place of their own.
         """
-        from pypsa_aidc.plots.bus_map import draw_map
+        from pypsa_aidc.plots.bus_map import plot_headroom
 
-        return draw_map(self.data, ax, labels)
+        return plot_headroom(self)
 
     @classmethod
     def read(cls, path: str | Path) -> BusHeadroom:
@@ -283,5 +287,5 @@ def _check_size(size: float) -> None:
 def _snapshots(values: list[object], snapshots: pd.Index) -> np.ndarray:
     """Snapshots as dates with NaT, or as text with "" where there is none."""
     if isinstance(snapshots, pd.DatetimeIndex):
-        return np.array([np.datetime64("NaT") if value is None else value for value in values], "datetime64[ns]")
+        return np.array([np.datetime64("NaT", "ns") if value is None else value for value in values], "datetime64[ns]")
     return np.array(["" if value is None else str(value) for value in values], dtype=object)

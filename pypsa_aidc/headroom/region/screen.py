@@ -61,6 +61,12 @@ class Ordered:
         return cls(demand.mw[order], demand.clock[order], order, touched[order])
 
 
+_UNITS = {
+    **dict.fromkeys(("headroom", "p5", "p95"), "MW"),
+    **{f"{name}{end}": "h" for name in ("hours", "longest") for end in ("", "_p5", "_p95")},
+}
+
+
 @dataclass(frozen=True, repr=False)
 class Screen:
     """Headroom under a peak cap, and what limits it (App. E of [2]).
@@ -88,6 +94,12 @@ class Screen:
         shown = table.head(12).to_string(index=False, float_format=lambda value: f"{value:.4g}")
         more = f"\n... and {len(table) - 12} more cases" if len(table) > 12 else ""
         return f"Screen({word}MW, {self.data.sizes['offset']} offsets: {self.data.attrs['offsets']})\n{shown}{more}"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: one row a case."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("Headroom", self.summary(), _UNITS)], self.plot)
 
     @property
     def synthetic(self) -> bool:
@@ -199,9 +211,9 @@ class Screen:
 
     def plot(self) -> Figure:
         """Draw headroom over margin, one line for each representation, with its band over offsets (Fig. 17 of [2])."""
-        from pypsa_aidc.plots.screen import plot_headroom
+        from pypsa_aidc.plots.screen import plot_screen
 
-        return plot_headroom(self)
+        return plot_screen(self)
 
     def plot_ratios(self) -> Figure:
         """Draw the load-duration curve and ratios over margins and budgets (Fig. 18 of [2])."""

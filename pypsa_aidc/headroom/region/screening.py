@@ -239,7 +239,7 @@ def assembled(
 ) -> Screen:
     """Label the results, and say which of them rest on doubtful hours."""
     place = found["place"]
-    hour = np.where(place >= 0, demand.hours.to_numpy()[place], np.datetime64("NaT"))
+    hour = np.where(place >= 0, demand.hours.to_numpy()[place], np.datetime64("NaT", "ns"))
     variables = {name: (DIMS, found[name], {"units": unit, "long_name": long}) for name, (unit, long) in WORDS.items()}
     data = xr.Dataset(
         {

@@ -17,6 +17,7 @@ from pypsa_aidc.network.loads.registry import decided_snapshots, loads
 from pypsa_aidc.network.model.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.network.pypsa_api import INTEGRAL
 from pypsa_aidc.network.results.balance import nodal_residual
+from pypsa_aidc.network.results.scenarios import in_scenarios
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,15 +51,27 @@ class AuditReport:
         """The checks that failed, worst first."""
         return self.frame[~self.frame["passed"]].sort_values("violation", ascending=False)
 
+    def by_check(self) -> pd.DataFrame:
+        """Return one row a kind of check: how many were made, the worst `violation` (in `unit`), and if all passed."""
+        return self.frame.groupby("check", sort=False).agg(
+            checked=("where", "size"), worst=("violation", "max"), unit=("unit", "first"), passed=("passed", "all")
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: violations and each kind of check."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("Violations", self.violations), Table("Checks", self.by_check())], self.plot)
+
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of all checks."""
         return self.frame.copy()
 
     def plot(self) -> Figure:
         """Draw the worst violation of each kind of check."""
-        from pypsa_aidc.plots import solve as solve_plots
+        from pypsa_aidc.plots.solve import plot_audit
 
-        return solve_plots.audit(self.frame)
+        return plot_audit(self)
 
     def raise_if_violated(self) -> None:
         """Raise `AuditError` with the failed checks, if any."""
@@ -86,7 +99,7 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
     Returns
     -------
     AuditReport
-        One row a check. It does not raise; ``report.raise_if_violated()`` does.
+        One row a check, in each scenario if there are any. It does not raise; ``report.raise_if_violated()`` does.
 
     Raises
     ------
@@ -94,6 +107,16 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
         There is no solution to audit.
     """
     found = list(_integrality(n))
+    if not n.has_scenarios:
+        return _report([*found, *_checks(n, exclusive)])
+    for scenario, one in in_scenarios(n).items():
+        found += [each._replace(where=f"{each.where}, scenario {scenario}") for each in _checks(one, exclusive)]
+    return _report(found)
+
+
+def _checks(n: pypsa.Network, exclusive: tuple[str, ...]) -> list[Check]:
+    """Everything but integrality, in a network without scenarios."""
+    found: list[Check] = []
     try:
         keep(n)
         snapshots = decided_snapshots(n)
@@ -102,14 +125,14 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
         raise
     except AIDCError as error:
         found.append(Check("schedule", str(error).splitlines()[0], np.inf, ""))
-        return _report(found)
+        return found
     residual = nodal_residual(n, snapshots)
     borne = _scale(n, TOLERANCE)
     found += [Check("nodal balance", f"bus {bus}", residual[bus].max(), "MW", borne) for bus in residual.columns]
     for storage in exclusive:
         charge, discharge = charging_and_discharging(n, storage, snapshots)
         found.append(Check("exclusive charge and discharge", storage, np.minimum(charge, discharge).max(), "MW"))
-    return _report(found)
+    return found
 
 
 def _report(checks: list[Check]) -> AuditReport:

@@ -62,6 +62,12 @@ class Findings:
     def __str__(self) -> str:
         return "\n".join(map(str, self)) or "nothing found"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: all findings."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("Findings", self.to_frame())])
+
     @property
     def worst(self) -> Severity | None:
         """The highest severity, or `None` without findings."""

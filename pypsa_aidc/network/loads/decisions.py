@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from weakref import WeakKeyDictionary, WeakSet
 
 import linopy
+import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import NotSolvedError
+from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.loads.protocol import Built
-from pypsa_aidc.network.pypsa_api import model_of
+from pypsa_aidc.network.pypsa_api import forget_solution, model_of
 
 _built: WeakKeyDictionary[linopy.Model, tuple[Built, ...]] = WeakKeyDictionary()
 _recorded: WeakSet[linopy.Model] = WeakSet()
+
+
+OUTDATED = "aidc_outdated"
+"""Column of `n.links` and `n.generators` that says what has changed the network since it was solved."""
 
 
 def remember(n: pypsa.Network, built: Sequence[Built]) -> None:
@@ -53,6 +58,36 @@ def record(n: pypsa.Network) -> None:
     for built in built_in(n):
         built.record(n)
     _recorded.add(n.model)
+    for static in (n.links, n.generators):
+        if OUTDATED in static:
+            static[OUTDATED] = ""
+
+
+def outdate(n: pypsa.Network, what: str) -> None:
+    """Make all results of a network stale, since it is another one now.
+
+    Parameters
+    ----------
+    n
+        Network.
+    what
+        What changed it, for people.
+    """
+    forget_solution(n)
+    for static in (n.links, n.generators):
+        if len(static):
+            static[OUTDATED] = what
+
+
+def check_outdated(n: pypsa.Network, faults: Faults) -> None:
+    """Note a fault where the results are those of another network."""
+    for static in (n.links, n.generators):
+        words = static[OUTDATED].fillna("").astype(str) if OUTDATED in static else pd.Series(dtype=str)
+        if (words != "").any():
+            what = words[words != ""].iloc[0]
+            remedy = "Solve with n.aidc.optimize()."
+            faults.add("results", f"those from before {what}", "the results of this network", remedy)
+            return
 
 
 def keep(n: pypsa.Network) -> None:

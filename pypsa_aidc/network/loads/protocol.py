@@ -5,37 +5,48 @@ cannot say, and answers questions about itself. All else in `network` iterates o
 
 How to add a kind
 -----------------
-1. Write a module beside this one with a frozen dataclass that derives from `Load`, and an ``add_...(n, name, ...)``
-   that checks its arguments (`pypsa_aidc.errors.Faults`: all faults together, nothing written before), adds standard
-   PyPSA components, and stores the specification with `store`, as the text that `dump` makes of it.
-2. Call `declare` once in that module, with the JSON schema of the specification's own keys.
-3. Put the class into `KINDS` of ``registry.py``. That is the only other line.
+A load that draws a profile up to a price cap shows what is needed (whole, with tests, in ``tests/network/capped.py``):
 
-Of the members below, those marked abstract have to be written: `read`, `parts`, `power`, `audit`. The others have a
-default that is right for a load which is all in PyPSA's own components: it puts nothing into the model, decides nothing
-that is not the power `p` of a Generator, and is never infeasible by itself. Write those for which that is not true:
+1. In a module beside this one, say once what the specification holds besides its kind and version, as JSON schema:
+   ``declare("capped", 1, {"cap": {"type": "number"}})`` of `spec.schema`.
+2. Write a frozen dataclass that derives from `Load`, with the same `word`. Its `read` goes through
+   ``specified(n.generators, cls.word)`` of `spec.column` and turns each text into an object with `spec.schema.parse`.
+3. Write ``add_capped(n, name, ...)``. Check all arguments first, with `errors.Faults`: the name with
+   `registry.check_new_name`, series with `spec.series.aligned`; ``faults.raise_any()`` before anything is written. Then
+   add standard PyPSA components (a load whose power is decided is a Generator with ``sign=-1``: its `p` is what it
+   draws, its `marginal_cost`, negative, what drawing is worth to it) and keep the specification with
+   ``store(n.generators, {name: dump("capped", {"cap": cap})})``.
+4. Put the class into `KINDS` of ``registry.py``. That is the only line outside the module.
+
+It then is optimised, audited, billed, frozen, exported, loaded and removed like the others, also beside them. Of the
+members below, `read`, `parts_of`, `power` and `audit` have to be written. The others have a default that is right for a
+load which is all in PyPSA's own components: it puts nothing into the model, decides nothing that is not the power `p`
+of a Generator, and is never infeasible by itself. Write those for which that is not true:
 
 ======================  =============================================================================================
 when                    members
 ======================  =============================================================================================
-read and written        `word`, `component`, `words`, `read`, `holder`, `parts`, `known`, `remove`, `rows`
-before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`, `decides_whole_numbers`
+read and written        `word`, `component`, `words`, `read`, `name`, `name_of`, `holder`, `parts_of`, `parts`, `known`,
+                        `remove`, `rows`
+before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`
 in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
-after a solve           `decisions`, `solved`, `check_results`, `audit`, `power`, `accounts`, `summary`, `costless`,
-                        `own_cost`
+after a solve           `decisions`, `solved`, `check_results`, `audit`, `power`, `accounts`, `summary`, `costless`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
 words                   `reason_alone`, `reason`
 what if                 `changes`
 ======================  =============================================================================================
 
-What the members are given and have to keep to:
+What they are given and have to keep to:
 
 - Networks may have scenarios: look components up with `pypsa_api.columns` and `pypsa_api.rows`, which find them by
-  name with scenarios and without.
+  name with scenarios and without; or refuse scenarios in `refuse_unsupported`.
 - Power is in MW, energy in MWh, money in USD; frames over snapshots have the labels of ``n.snapshots``.
+- A series is stored with the snapshots that it was given for (`spec.coverage.coverage`), and `check` looks whether they
+  still are the network's (`check_coverage`): PyPSA fills in defaults without a word.
 - Nothing is kept outside the network: an object is made anew each time the network is asked, so that copies, slices and
   files have all that there is. Decisions are dynamic attributes of Generators, named in `decisions`.
-- Variables and constraints in the model have names that start with ``AIDC-``.
+- Variables and constraints in the model have names that start with ``AIDC-``; what is private in PyPSA or linopy is
+  asked of `pypsa_api` alone.
 """
 
 from __future__ import annotations
@@ -118,11 +129,24 @@ class Reason:
 
 
 class Account(NamedTuple):
-    """Where a part of a load is paid for: its bus, 1 or -1 for what is not drawn, and the level of its power."""
+    """Where a part of a load is paid for.
+
+    Parameters
+    ----------
+    bus
+        Bus of its meter.
+    sign
+        1, or -1 for what is not drawn.
+    level
+        The level that its power is at.
+    metered
+        Power at the meter for each MW of it: the PUE of what is at IT level, by snapshot.
+    """
 
     bus: str
     sign: float = 1.0
     level: Literal["meter", "IT"] = "meter"
+    metered: float | pd.Series = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +293,7 @@ class Load(ABC):
     # In the model
 
     @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: bool) -> None:
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
         """Refuse modes of PyPSA that would give wrong results.
 
         Parameters
@@ -279,7 +303,8 @@ class Load(ABC):
         loads
             Its loads of this kind, at least one.
         part
-            Whether the model has only a part of ``n.snapshots``, and nobody has said that this is all there is.
+            In words such as "6 of 12", where the model has only a part of ``n.snapshots`` and nobody has said that this
+            is all there is; else empty.
 
         Raises
         ------
@@ -363,7 +388,7 @@ class Load(ABC):
 
     @property
     def costless(self) -> Sequence[str]:
-        """Its Generators and Links whose `marginal_cost` is no operating cost of the network."""
+        """Its Generators and Links left out of operating costs where they cost nothing, and never curtailed."""
         return [part for component in ("Generator", "Link") for part in self.parts.get(component, ())]
 
     # For plain PyPSA

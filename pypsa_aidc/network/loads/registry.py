@@ -9,7 +9,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, NotSolvedError, SpecError, StaleError
-from pypsa_aidc.network.loads.decisions import keep
+from pypsa_aidc.network.loads.decisions import check_outdated, keep, outdate
 from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.loads.protocol import Load
 from pypsa_aidc.network.loads.site.site import Site
@@ -100,6 +100,9 @@ def decided_snapshots(n: pypsa.Network) -> pd.Index:
     NotSolvedError
         There are no loads, or nothing was solved with them.
     """
+    faults = Faults("AIDCs of the network")
+    check_outdated(n, faults)
+    faults.raise_any(StaleError)
     found = by_kind(n)
     if not found:
         raise NotSolvedError(
@@ -192,6 +195,8 @@ def remove(n: pypsa.Network, name: str) -> None:
     faults.require(name in known, "name", name, f"one of {sorted(known)}")
     faults.raise_any()
     known[name].remove(n, name)
+    if not n.c.generators.dynamic["p"].empty:
+        outdate(n, f"{name!r} was removed")
 
 
 def list_loads(n: pypsa.Network) -> pd.DataFrame:

@@ -97,7 +97,8 @@ def hook(
         doubt = doubts(n, snapshots) if found else ""
         if doubt:
             warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=3)
-        part = whole_horizon and len(snapshots) < len(n.snapshots)
+        partial = whole_horizon and len(snapshots) < len(n.snapshots)
+        part = f"{len(snapshots)} of {len(n.snapshots)}" if partial else ""
         for kind, own in found:
             kind.refuse_unsupported(n, own, part=part)
         if ahead is None:  # otherwise the whole horizon has been checked

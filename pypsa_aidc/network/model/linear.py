@@ -71,6 +71,12 @@ def previous(variable: linopy.Variable, first: NDArray[np.bool_]) -> linopy.Line
     return weighted_sum(variable, later - count, later, np.ones(len(later)), coords)
 
 
+def over(values: NDArray[np.float64], *indexes: pd.Index) -> xr.DataArray:
+    """Values with named indexes as coordinates, for linopy."""
+    coords = _coordinates({str(index.name): index for index in indexes})
+    return xr.DataArray(np.asarray(values), coords=coords, dims=[str(index.name) for index in indexes])
+
+
 def _coordinates(coords: Mapping[str, pd.Index]) -> xr.Coordinates:
     result = xr.Coordinates()
     for dim, index in coords.items():

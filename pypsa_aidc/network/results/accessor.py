@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -16,12 +17,20 @@ from pypsa_aidc.network.loads.protocol import Load
 from pypsa_aidc.network.loads.registry import fleets, list_loads, loads, sites, solved
 from pypsa_aidc.network.loads.site import schedule
 from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.pypsa_api import columns
 from pypsa_aidc.network.results import costs
 from pypsa_aidc.network.results.balance import system_balance
+from pypsa_aidc.network.results.scenarios import (
+    EXPECTED,
+    in_scenarios,
+    probabilities,
+    side_by_side,
+    with_expectation,
+)
 from pypsa_aidc.network.solve.result import stored_result
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pypsa_aidc.plots.network import NetworkPlots
 
 L = TypeVar("L", bound=Load)
 
@@ -32,8 +41,10 @@ _DUST = 1e-9
 class Results:
     """What the AIDCs of a network did, read from the network each time, so that nothing goes stale.
 
-    Every frame has units in ``frame.attrs["units"]``. All methods raise `NotSolvedError` where nothing has been
-    solved, and `StaleError` where the network has been solved again without its AIDC jobs.
+    Every frame has units in ``frame.attrs["units"]``. In a network with scenarios, what differs between them is
+    labelled by scenario, with the ``"expected"`` value beside it; schedules are the same in all. All methods raise
+    `NotSolvedError` where nothing has been solved, and `StaleError` where the network has been solved again without
+    its AIDC jobs.
 
     Parameters
     ----------
@@ -48,6 +59,17 @@ class Results:
         jobs = sum(len(site.loads) for site in self.sites.values())
         more = f", {len(self.fleets)} fleets" if self.fleets else ""
         return f"AIDCs of the network: {', '.join(loads(self._n)) or 'none'} ({jobs} jobs{more})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the jobs and fleets, what they did once solved, and the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        def tables() -> Iterator[Table]:
+            yield Table("Jobs and fleets", self.jobs, {"p_nom": "MW", "hours": "h", "deadline": "h"})
+            if len(self.jobs):
+                yield Table("Results", self.summary())
+
+        return card(self, tables, self.plot, more="in .jobs or .summary()")
 
     @property
     def sites(self) -> dict[str, Site]:
@@ -76,10 +98,10 @@ class Results:
         -------
         pandas.DataFrame
             One row a training edge: `site`, `job`, `start` and `last` (its first and its last snapshot: of hours from
-            00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `gpus`, `it_power` (MW),
-            `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very beginning, and so
-            pays `restart_hours` and `restart_energy` of the rules) and `boundary_idle` (GPU-hours in the last slot
-            that no work was left for).
+            00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `mode` (its label), `gpus`,
+            `it_power` (MW), `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very
+            beginning, and so pays `restart_hours` and `restart_energy` of the rules) and `boundary_idle` (GPU-hours in
+            the last slot that no work was left for).
         """
         return schedule.step_table(self._n, self._solved(Site))
 
@@ -144,8 +166,11 @@ class Results:
 
         Parts of a site: ``"base"`` and each job at IT level, ``"idle"`` where GPUs without a job draw apart, ``"IT"``
         their sum, and ``"meter"``, what the grid delivers (Eq. 29 of [1]). Parts of a fleet, all at the meter:
-        ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``, the first less the second plus the third.
+        ``"load"``, ``"relief"``, ``"rebound"`` and ``"meter"``, the first less the second plus the third. With
+        scenarios, columns (scenario, site, part).
         """
+        if self._n.has_scenarios:
+            return self._labelled(Results.power, axis=1)
         chosen = solved(self._n)
         parts = {
             (name, part): series
@@ -160,23 +185,41 @@ class Results:
         return frame
 
     def balance(self) -> pd.DataFrame:
-        """What feeds the network and what it feeds in each snapshot, MW by source; see `balance.system_balance`."""
+        """What feeds the network and what it feeds in each snapshot, MW by source; see `balance.system_balance`.
+
+        With scenarios, columns (scenario, source).
+        """
+        if self._n.has_scenarios:
+            return self._labelled(Results.balance, axis=1)
         power = self.power()
         own = [part for load in loads(self._n).values() for parts in load.parts.values() for part in parts]
         return system_balance(self._n, power.index, own, self._meter(power))
 
     def costs(self) -> pd.DataFrame:
-        """Operating costs of the network by carrier, curtailment and storage stated as costs; see `operating_costs`.
+        """Costs of the network by component and carrier, curtailment stated as a cost; see `operating_costs`.
+
+        With scenarios, expected values, and beside them the cost in each.
 
         Raises
         ------
         NotSolvedError
             The network has no dispatch.
         """
+        if self._n.has_scenarios:
+            frames = {name: each.costs() for name, each in self._by_scenario().items()}
+            return with_expectation(frames, probabilities(self._n), "cost")
         return costs.operating_costs(self._n)
 
     def bill(self) -> pd.DataFrame:
-        """What each site and fleet pays at the marginal prices of its bus, by part; see `costs.bill`."""
+        """What each site and fleet pays at the marginal prices of the bus of its meter, by part; see `costs.bill`.
+
+        With scenarios, expected values, and beside them the payment in each.
+        """
+        if self._n.has_scenarios:
+            frames = {name: each.bill() for name, each in self._by_scenario().items()}
+            frame = with_expectation(frames, probabilities(self._n), "payment")
+            frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
+            return frame
         return costs.bill(self._n, self.power())
 
     def summary(self) -> pd.DataFrame:
@@ -187,8 +230,10 @@ class Results:
         pandas.DataFrame
             `energy`, `training_energy` (IT), `peak`, `least`, `peak_gpus`, `gpu_hours`, `waiting_hours` (of all
             jobs, before they are done), `boundary_idle` (GPU-hours), `modes_used`; NaN for fleets from
-            `training_energy` on, but for `peak` and `least`.
+            `training_energy` on, but for `peak` and `least`. With scenarios, index (scenario, site).
         """
+        if self._n.has_scenarios:
+            return self._labelled(Results.summary, axis=0)
         power = self.power()
         hours = self._n.snapshot_weightings["stores"].loc[power.index]
         table: dict[str, dict[str, float]] = {}
@@ -202,14 +247,34 @@ class Results:
                 **load.summary(self._n, power),
             }
         frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("site")
-        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"}
+        hours_of = {"waiting_hours": "h", "gpu_hours": "GPU-h", "boundary_idle": "GPU-h"}
+        frame.attrs["units"] = {"energy": "MWh", "training_energy": "MWh IT", "peak": "MW", "least": "MW"} | hours_of
         return frame
 
-    def plot(self) -> Figure:
-        """Draw power, GPUs and progress of all sites over time (Figs. 10 and 11 of [1])."""
-        from pypsa_aidc.plots import sites as plot
+    def grid_prices(self) -> pd.DataFrame:
+        """Price at the grid bus of each AIDC in each snapshot, USD/MWh."""
+        buses = self.jobs["bus"].groupby(level="site", sort=False).first().astype(str)
+        price = columns(self._n.c.buses.dynamic["marginal_price"], sorted(set(buses))).loc[self.expected_power().index]
+        return pd.DataFrame({name: price[bus] for name, bus in buses.items()}).rename_axis(columns="site")
 
-        return plot.sites(self.power(), self.gpus(), self.progress())
+    def expected_power(self) -> pd.DataFrame:
+        """Power as `power` gives it without scenarios; with them, its expectation."""
+        power = self.power()
+        return pd.DataFrame(power[EXPECTED]) if self._n.has_scenarios else power
+
+    def _by_scenario(self) -> dict[str, Results]:
+        return {name: Results(one) for name, one in in_scenarios(self._n).items()}
+
+    def _labelled(self, frame: Callable[[Results], pd.DataFrame], axis: int) -> pd.DataFrame:
+        frames = {name: frame(each) for name, each in self._by_scenario().items()}
+        return side_by_side(frames, probabilities(self._n), axis)
+
+    @property
+    def plot(self) -> NetworkPlots:
+        """Draw: ``n.aidc.plot()`` for power, GPUs and progress over time, ``n.aidc.plot.gantt()`` and so on."""
+        from pypsa_aidc.plots.network import NetworkPlots
+
+        return NetworkPlots(self, self._n)
 
     def _solved(self, kind: type[L]) -> dict[str, L]:
         """Loads of a kind by name; refused where their decisions are not those of the results."""

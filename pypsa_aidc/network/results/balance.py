@@ -25,7 +25,8 @@ def nodal_residual(n: pypsa.Network, snapshots: pd.Index) -> pd.DataFrame:
     for component, attribute, default_sign in _ONE_PORTS:
         static = n.c[component].static
         sign = static.get("sign", default_sign)
-        total = _add(total, n.c[component].dynamic[attribute], static["bus"], sign, snapshots)
+        # PyPSA writes the set points of inactive loads into its results, too.
+        total = _add(total, n.c[component].dynamic[attribute], static["bus"][static["active"]], sign, snapshots)
     for component in n.branch_components:
         static = n.c[component].static
         for column in [name for name in static.columns if name.startswith("bus") and name[3:].isdigit()]:
@@ -71,6 +72,7 @@ def system_balance(n: pypsa.Network, snapshots: pd.Index, own: Collection[str], 
     result["AIDC"] = meter
     loads = n.c.loads.dynamic["p"].loc[snapshots]
     result["other load"] = loads[loads.columns.difference(own)].sum(axis=1)
+    result = result.rename_axis(columns="source")
     result.attrs["units"] = "MW"
     return result
 

@@ -82,6 +82,12 @@ class Result:
             f"(of {self.edges_before_pruning}), prices from {self.prices}, {checked})"
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: how it ended, with the figure."""
+        from pypsa_aidc.markup import Table, card
+
+        return card(self, lambda: [Table("", self.to_frame())], self.plot)
+
     def to_frame(self) -> pd.DataFrame:
         """Columns `quantity`, `value`, `unit`."""
         rows = [
@@ -103,11 +109,9 @@ class Result:
 
     def plot(self) -> Figure:
         """Draw objective and bound, edges before and after pruning, and the times to build and to solve."""
-        from pypsa_aidc.plots import solve as solve_plots
+        from pypsa_aidc.plots.solve import plot_result
 
-        sizes = {"edges": self.edges, "before pruning": self.edges_before_pruning}
-        seconds = {"build": self.build_seconds, "solve": self.solve_seconds}
-        return solve_plots.outcome(self.objective, self.bound, sizes, seconds, f"{self.status}, {gap_words(self.gap)}")
+        return plot_result(self)
 
 
 def gap_words(gap: float) -> str:

@@ -11,9 +11,9 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.loads.fleet.sizes import Sizes, over
+from pypsa_aidc.network.loads.fleet.sizes import Sizes
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
-from pypsa_aidc.network.model.linear import weighted_sum
+from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.network.pypsa_api import columns, rows
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network.loads.fleet.budgets import ROUNDING, budget_periods
 from pypsa_aidc.network.loads.fleet.call_graph import CallGraph, call_graph
-from pypsa_aidc.network.loads.fleet.sizes import Sizes, over
+from pypsa_aidc.network.loads.fleet.sizes import Sizes
 from pypsa_aidc.network.model.flow import add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
-from pypsa_aidc.network.model.linear import weighted_sum
+from pypsa_aidc.network.model.linear import over, weighted_sum
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet

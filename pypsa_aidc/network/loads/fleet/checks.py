@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 def check_fit(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index, faults: Faults) -> None:
     """Note what no longer fits the network: other snapshots, series changed or blanked, parts apart."""
     least, most = (n.get_switchable_as_dense("Generator", key).loc[snapshots] for key in ("p_min_pu", "p_max_pu"))
-    check_coverage(fleet.name, fleet.series, snapshots, faults)
+    check_coverage(fleet.name, fleet.series, n, snapshots, faults)
     for part in fleet.generators:
         values = columns(most, [part])[part]
         bad = values.index[~((values >= 0) & (values <= 1 + ROUNDING))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import names, rows
 from pypsa_aidc.network.spec.column import specified, store
-from pypsa_aidc.network.spec.coverage import Coverage
+from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Formulation
 
@@ -87,11 +87,12 @@ class Fleet(Load):
         return found
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def loaded(cls, text: str, where: str) -> Self:
         """Read a fleet from its JSON, or raise `SpecError` naming `where` it stands and every fault."""
         data = parse(text, cls.word, where)
         terms = {key: _tuple(value) for key, value in data["terms"].items()}
-        series = {key: (str(first), str(last), int(count)) for key, (first, last, count) in data["series"].items()}
+        series = read_coverage(data["series"])
         try:
             return cls(data["name"], FleetTerms(**terms), series, data["source"], data["synthetic"])
         except InputError as error:
@@ -142,11 +143,11 @@ class Fleet(Load):
         return [self.relief]
 
     @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: bool) -> None:
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
         tied = [name for name, fleet in loads.items() if fleet.terms.spans_horizon]
         if part and tied:
             raise UnsupportedError(
-                f"fleets ({', '.join(tied)}) over a part of the snapshots: in a rolling horizon every window would "
+                f"fleets ({', '.join(tied)}) over {part} snapshots: in a rolling horizon every window would "
                 "start each budget of calls anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...)."
             )

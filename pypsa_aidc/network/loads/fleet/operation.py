@@ -138,14 +138,14 @@ def solved_snapshots(n: pypsa.Network, fleets: Mapping[str, Fleet]) -> pd.Index:
     NotSolvedError
         Nothing was solved with fleets.
     """
-    dynamic = n.c.generators.dynamic
-    if CALL not in dynamic or dynamic[CALL].empty:
+    kept = n.c.generators.dynamic.get(CALL, pd.DataFrame())
+    solved: pd.Index = n.snapshots[:0] if kept.empty else n.snapshots[columns(kept, list(fleets)).notna().all(axis=1)]
+    if not len(solved):
         raise NotSolvedError(
             "no calls of fleets in this network: solve with n.aidc.optimize() or "
             "n.optimize(extra_functionality=aidc.extra_functionality). A plain n.optimize() does not know the terms "
             "of fleets, and its relief is none that they can give."
         )
-    solved: pd.Index = n.snapshots[columns(dynamic[CALL], list(fleets)).notna().all(axis=1)]
     return solved
 
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network.loads.fleet.calls import Calls
-from pypsa_aidc.network.loads.fleet.sizes import Sizes, over
+from pypsa_aidc.network.loads.fleet.sizes import Sizes
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
-from pypsa_aidc.network.model.linear import previous
+from pypsa_aidc.network.model.linear import over, previous
 from pypsa_aidc.network.pypsa_api import columns
 
 if TYPE_CHECKING:

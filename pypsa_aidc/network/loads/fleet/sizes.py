@@ -12,7 +12,7 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.model.linear import weighted_sum
+from pypsa_aidc.network.model.linear import over, weighted_sum
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet
@@ -74,16 +74,3 @@ class Sizes:
         sizes = weighted_sum(self._size, self._entry[owners.astype(int)], np.arange(len(owners)), shares, coords)
         self._m.add_constraints(limit - sizes <= 0, name=name)
         return weighted_sum(limit, row.ravel(), rows, np.ones(len(rows)), {str(index.name): index}) + fixed
-
-
-def over(values: Floats, *indexes: pd.Index) -> xr.DataArray:
-    """Values with named indexes as coordinates, for linopy."""
-    coords = xr.Coordinates()
-    for index in indexes:
-        single = (
-            xr.Coordinates.from_pandas_multiindex(index, str(index.name))
-            if isinstance(index, pd.MultiIndex)
-            else {str(index.name): index}
-        )
-        coords = coords.merge(single).coords
-    return xr.DataArray(np.asarray(values), coords=coords, dims=[str(index.name) for index in indexes])

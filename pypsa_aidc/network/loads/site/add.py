@@ -12,6 +12,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.network.loads.decisions import outdate
 from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
 from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
 from pypsa_aidc.network.loads.site.derived import derive, write_derived
@@ -66,7 +67,7 @@ def add(
         N_GPU, GPUs shared by all jobs of the site.
     jobs
         At least one. A `Job` gets its modes from `generate_modes` and default rules; a `TrainingLoad` says
-        everything itself, and its modes that need more than `gpus` are left out.
+        everything itself; its modes that need more than `gpus` wait for a larger pool.
     gpu
         Type of the GPUs, a `GPU` or the name of a preset; needed for a `Job` and for `draw_idle`.
     pue
@@ -157,6 +158,8 @@ def update(
 ) -> None:
     """Give a site another GPU pool, other jobs, PUE, base load or connection, and leave the rest as it is.
 
+    Results of an earlier solve are stale from then on.
+
     Parameters
     ----------
     n
@@ -164,7 +167,7 @@ def update(
     name
         Name of the site.
     gpus
-        New size of the pool; modes of the jobs that need more are left out.
+        New size of the pool; modes of the jobs that need more wait for a larger one.
     jobs
         New loads, in place of all old ones.
     pue, base_load, p_nom
@@ -196,7 +199,7 @@ def update(
     faults.raise_any()
     old = known[name]
     pool = old.spec.gpus if gpus is None else int(gpus)
-    loads = _loads(n, name, list(old.loads.values()) if chosen is None else chosen, None, pool, faults, old.loads)
+    loads = _loads(n, name, list(old.jobs.values()) if chosen is None else chosen, None, pool, faults, old.loads)
     given = {key for key, value in (("pue", pue), ("base_load", base_load)) if value is not None}
     series = {key: span for key, span in old.spec.series.items() if key not in given}
     series |= coverage(n, pue=overhead, base_load=base)
@@ -221,6 +224,8 @@ def update(
         n.generators.loc[rows(n.generators.index, new.idle), "p_nom"] = pool * new.spec.idle_w / W_PER_MW
     new.store(n)
     write_derived(n, least_and_peak)
+    if not n.c.generators.dynamic["p"].empty:
+        outdate(n, f"n.aidc.update of {name!r}")
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
@@ -239,7 +244,7 @@ def _loads(
     faults: Faults,
     own: Container[str] = (),
 ) -> list[TrainingLoad]:
-    """Loads with modes that fit into the pool; their Generators must be new, or among the site's `own`."""
+    """Loads, each with a mode that fits into the pool; their Generators must be new, or among the site's `own`."""
     loads: list[TrainingLoad] = []
     for job in jobs:
         generator = f"{site} {job.name}"
@@ -252,10 +257,9 @@ def _loads(
             assert chips is not None
             loads.append(TrainingLoad.of(job, generate_modes(job, chips, gpus)))
             continue
-        within = tuple(mode for mode in job.modes if mode.gpus <= gpus)
         least = min(mode.gpus for mode in job.modes)
-        faults.require(bool(within), "gpus", gpus, f"at least {least}, the smallest mode of job {job.name!r}")
-        loads.append(replace(job, modes=within or job.modes))
+        faults.require(least <= gpus, "gpus", gpus, f"at least {least}, the smallest mode of job {job.name!r}")
+        loads.append(job)
     faults.raise_any()
     return loads
 

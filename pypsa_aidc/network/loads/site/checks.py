@@ -30,7 +30,7 @@ _WATTS_PER_GPU = (50.0, 5000.0)
 
 def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults) -> None:
     """Note what no longer fits the network: other snapshots, blanked series, decided power left in `p_set`."""
-    check_coverage(site.name, site.spec.series, snapshots, faults)
+    check_coverage(site.name, site.spec.series, n, snapshots, faults)
     _check_held(n, site, faults)
     efficiency = n.get_switchable_as_dense("Link", "efficiency").loc[snapshots]
     for column in efficiency.columns[names(efficiency.columns) == site.link]:
@@ -63,7 +63,7 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
 def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
     """A series that was dropped reads as the default: a base load of 0 MW, an efficiency of 1."""
     held = {"base_load": (n.loads_t.p_set, site.base), "pue": (n.links_t.efficiency, site.link)}
-    for attribute, (first, last, count) in site.spec.series.items():
+    for attribute, (first, last, count, _) in site.spec.series.items():
         frame, component = held[attribute]
         faults.require(
             component in names(frame.columns),

@@ -144,7 +144,7 @@ def _latest_deadline(site: Site, window: Window, formulation: Formulation) -> fl
         longer = replace(window, slots=slots, weight=np.ones(len(slots)))
         loads = {g: _without_deadline(load) for g, load in site.loads.items()}
         try:
-            paths = _paths(replace(site, loads=loads), longer, formulation)
+            paths = _paths(replace(site, jobs=loads), longer, formulation)
         except InfeasibleError:
             return False
         return _least_gpus(paths, good_enough=site.spec.gpus).fits(site.spec.gpus)

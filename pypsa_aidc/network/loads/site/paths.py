@@ -19,7 +19,7 @@ from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, windows
-from pypsa_aidc.network.model.linear import weighted_sum
+from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.edges import WAIT
 from pypsa_aidc.training.graph.state import JobState
@@ -245,7 +245,7 @@ def _add_coverage(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
         )
         least = np.array([graph.coverage[0] for graph, _ in chosen if graph.coverage])
         name = PATH_CONSTRAINTS[1 if exact else 2]
-        m.add_constraints(segments, "=" if exact else ">=", _over(least, jobs), name=name)
+        m.add_constraints(segments, "=" if exact else ">=", over(least, jobs), name=name)
 
 
 def training_power(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> linopy.LinearExpression:
@@ -374,13 +374,9 @@ def idle_power(gpus: Expression, paths: Paths) -> tuple[list[str], Expression] |
     whole_pool = np.array([site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW for site in drawing])
     busy = gpus.sel(aidc_site=[site.name for site in drawing])
     index = busy.indexes["aidc_site"]
-    return names, _over(whole_pool, index) - busy * _over(whole_pool, index)
+    return names, over(whole_pool, index) - busy * over(whole_pool, index)
 
 
 def _offsets(paths: Paths) -> list[int]:
     lengths = [len(each.graph) for each in paths.placed]
     return [sum(lengths[:position]) for position in range(len(lengths))]
-
-
-def _over(values: Floats, index: pd.Index) -> xr.DataArray:
-    return xr.DataArray(np.asarray(values), coords={str(index.name): index}, dims=[str(index.name)])

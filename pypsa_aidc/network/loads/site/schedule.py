@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -135,6 +136,22 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
     return result
 
 
+def cost_of_changes(n: pypsa.Network, site: Site) -> float:
+    """Cost in USD of all changes of modes without a wait, weighted as the objective weighs the hour after them."""
+    if not any(load.rules.mode_change_cost for load in site.loads.values()):
+        return 0.0
+    total = 0.0
+    for generator, runs in read(n, {site.name: site}).items():
+        for window, steps in runs:
+            changes = [after.start for before, after in pairwise(steps) if _is_change(before, after)]
+            total += site.loads[generator].rules.mode_change_cost * float(window.weight[changes].sum())
+    return total
+
+
+def _is_change(before: Step, after: Step) -> bool:
+    return before.mode != after.mode and before.stop == after.start
+
+
 def step_power(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> Floats:
     """IT power in MW of each slot, from the steps alone."""
     power = np.zeros(len(slots))
@@ -153,14 +170,14 @@ def solved_snapshots(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.Index:
     NotSolvedError
         There are none.
     """
-    dynamic = n.c.generators.dynamic
-    if MODE not in dynamic or dynamic[MODE].empty:
+    kept = n.c.generators.dynamic.get(MODE, pd.DataFrame())
+    generators = [generator for site in sites.values() for generator in site.loads]
+    solved: pd.Index = n.snapshots[:0] if kept.empty else n.snapshots[columns(kept, generators).notna().all(axis=1)]
+    if not len(solved):
         raise NotSolvedError(
             f"no schedule of AIDC jobs in this network: it is not solved with them. {SOLVE} Power that a plain "
             "n.optimize() gave the jobs is their least energy at any time, not a schedule."
         )
-    generators = [generator for site in sites.values() for generator in site.loads]
-    solved: pd.Index = n.snapshots[columns(dynamic[MODE], generators).notna().all(axis=1)]
     return solved
 
 
@@ -218,7 +235,8 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
                             "start": labels[step.start],
                             "last": labels[step.stop - 1],
                             "hours": hours,
-                            **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=True)),
+                            **dict(zip(("pipeline", "tensor", "data"), mode.size, strict=False)),
+                            "mode": mode.label,
                             "gpus": mode.gpus,
                             "it_power": mode.it_power,
                             "energy": float((power * window.slots.hours).sum()),
@@ -273,5 +291,5 @@ def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, floa
         "gpu_hours": float(used.mul(hours, axis=0).to_numpy().sum()),
         "waiting_hours": float(((used == 0) & unfinished).mul(hours, axis=0).to_numpy().sum()),
         "boundary_idle": float(steps["boundary_idle"].sum()) if len(steps) else 0.0,
-        "modes_used": len(steps.groupby(["job", "pipeline", "tensor", "data"])) if len(steps) else 0,
+        "modes_used": len(steps.groupby(["job", "mode"])) if len(steps) else 0,
     }

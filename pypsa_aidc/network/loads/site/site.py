@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import pandas as pd
@@ -30,12 +30,12 @@ class Site(Load):
     ----------
     spec
         GPU pool and series of the site.
-    loads
-        Training loads by the name of their Generator.
+    jobs
+        Training loads by the name of their Generator, with all modes.
     """
 
     spec: SiteSpec
-    loads: dict[str, TrainingLoad]
+    jobs: dict[str, TrainingLoad]
 
     word: ClassVar[str] = "site"
     component: ClassVar[str] = "Link"
@@ -46,6 +46,11 @@ class Site(Load):
     def name(self) -> str:
         """Name of the site."""
         return self.spec.name
+
+    @cached_property
+    def loads(self) -> dict[str, TrainingLoad]:
+        """Training loads by the name of their Generator, with the modes that fit into the pool."""
+        return {generator: load.within(self.spec.gpus) for generator, load in self.jobs.items()}
 
     @property
     def bus(self) -> str:
@@ -126,7 +131,7 @@ class Site(Load):
     def store(self, n: pypsa.Network) -> None:
         """Write the specification of the site and its jobs into the network's string columns."""
         store(n.links, {self.link: dump_site(self.spec)})
-        store(n.generators, {g: dump_job(JobSpec(self.name, load)) for g, load in self.loads.items()})
+        store(n.generators, {g: dump_job(JobSpec(self.name, load)) for g, load in self.jobs.items()})
 
     def rows(self, n: pypsa.Network) -> dict[str, dict[str, object]]:
         link = n.links.loc[rows(n.links.index, self.link)].iloc[0]
@@ -159,10 +164,10 @@ class Site(Load):
         return True
 
     @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: bool) -> None:
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
         if part:
             raise UnsupportedError(
-                f"AIDC jobs ({', '.join(loads)}) over a part of the snapshots: in a rolling horizon every window would "
+                f"AIDC jobs ({', '.join(loads)}) over {part} snapshots: in a rolling horizon every window would "
                 "start each job anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...), within which each job then does its whole tranche."
             )
@@ -212,10 +217,15 @@ class Site(Load):
         return {**parts, "IT": sum(own[1:], own[0]), "meter": imported}
 
     def accounts(self, n: pypsa.Network) -> dict[str, Account]:
-        """At the IT bus, whose price is PUE times that of the grid bus."""
+        """At the grid bus, which the meter is at."""
         idle = ["idle"] if self.spec.idle_w else []
         parts = ["base", *(load.name for load in self.loads.values()), *idle]
-        return dict.fromkeys(parts, Account(self.bus, level="IT"))
+        bus = str(n.links.loc[rows(n.links.index, self.link), "bus0"].iloc[0])
+        overhead = 1 / columns(n.get_switchable_as_dense("Link", "efficiency"), [self.link])[self.link]
+        return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
+
+    def own_cost(self, n: pypsa.Network) -> float:
+        return schedule.cost_of_changes(n, self)
 
     def summary(self, n: pypsa.Network, power: pd.DataFrame) -> dict[str, float]:
         return schedule.summary(n, self, power)

@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 from pypsa_aidc.errors import InputError, SpecError
-from pypsa_aidc.network.spec.coverage import Coverage
+from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
+from pypsa_aidc.training.layout import AXES
 
 _MODE_KEYS = ("pipeline", "tensor", "data", "gpus", "flops_per_s", "it_power_mw", "memory_bytes")
 _RULE_KEYS = {
@@ -88,18 +89,20 @@ def dump_job(spec: JobSpec) -> str:
 
 
 def _dump_mode(mode: Mode) -> dict[str, Any]:
-    values = (*mode.size, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
-    return dict(zip(_MODE_KEYS, values, strict=True))
-
-
-def load_site(text: str, where: str) -> SiteSpec:
-    """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
-    data = parse(text, "site", where)
-    series = {key: (str(first), str(last), int(count)) for key, (first, last, count) in data["series"].items()}
-    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], series)
+    layout = mode.layout
+    values = (layout.pipeline, layout.tensor, layout.data, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
+    further = {axis: getattr(layout, axis) for axis in AXES[3:] if getattr(layout, axis) > 1}
+    return dict(zip(_MODE_KEYS, values, strict=True)) | further
 
 
 # Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
+@lru_cache(maxsize=4096)
+def load_site(text: str, where: str) -> SiteSpec:
+    """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
+    data = parse(text, "site", where)
+    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]))
+
+
 @lru_cache(maxsize=4096)
 def load_job(text: str, where: str) -> JobSpec:
     """Read a job, or raise `SpecError` naming `where` it stands and every fault."""
@@ -121,7 +124,8 @@ def load_job(text: str, where: str) -> JobSpec:
 
 def _mode(entry: Mapping[str, Any]) -> Mode:
     pipeline, tensor, data, gpus, flops_per_s, it_power, memory = (entry[key] for key in _MODE_KEYS)
-    return Mode((int(pipeline), int(tensor), int(data)), int(gpus), flops_per_s, it_power, memory)
+    further = (int(entry.get(axis, 1)) for axis in AXES[3:])
+    return Mode((int(pipeline), int(tensor), int(data), *further), int(gpus), flops_per_s, it_power, memory)
 
 
 def _rules(entry: Mapping[str, Any]) -> Rules:
