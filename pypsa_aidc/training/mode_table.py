@@ -169,7 +169,7 @@ class ModeTable:
         """A, Eq. 18: modes that pass divisibility, memory and GPU limit, dominated ones included."""
         return self._modes(self.frame[~self.frame["reason"].str.startswith(INFEASIBLE)])
 
-    def mode(self, size: Size) -> Mode:
+    def mode(self, size: Size | Layout) -> Mode:
         """Return a feasible mode by its size, dominated or not: baselines may well be dominated.
 
         A size of three is that layout with micro-batches of one sequence, one chunk and neither context nor expert
@@ -182,7 +182,7 @@ class ModeTable:
         """
         faults = Faults(f"ModeTable of job {self.job!r}")
         try:
-            layout = Layout.of(size)
+            layout = size if isinstance(size, Layout) else Layout.of(size)
         except InputError as error:
             for fault in error.faults:
                 faults.add("mode", fault.given, fault.expected)
