@@ -40,7 +40,7 @@ def number(name: str, column: str) -> float:
 
 @dataclass(frozen=True)
 class PerformanceModel:
-    """What an iteration takes in time, memory and power, for any layout: equations T4 to T6 of the documentation.
+    """What an iteration takes in time, memory and power, for any layout: equations T4, T6 and T7 of the documentation.
 
     Parameters
     ----------
