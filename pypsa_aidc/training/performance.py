@@ -103,11 +103,11 @@ class PerformanceModel:
 
     def seconds(self, amounts: Amounts) -> Floats:
         """Time of an iteration in seconds, for each layout."""
-        return self._time(amounts, self._values())[0]
+        return self.iteration(amounts, self._values())[0]
 
     def busy(self, amounts: Amounts) -> Floats:
         """Share of an iteration in which the busiest stage computes, in (0, 1]; the rest is bubble and messages."""
-        return self._time(amounts, self._values())[1]
+        return self.iteration(amounts, self._values())[1]
 
     def memory(self, amounts: Amounts, capacity: float) -> Floats:
         """Bytes allocated on the fullest GPU, for each layout; never more than `capacity` where it fits at all."""
@@ -128,10 +128,10 @@ class PerformanceModel:
     def deviation(self, amounts: Amounts) -> Floats:
         """Standard deviation of the logarithm of the time, for each layout: coefficients and scatter."""
         values = self._values()
-        middle = np.log(self._time(amounts, values)[0])
+        middle = np.log(self.iteration(amounts, values)[0])
         slopes = np.empty((len(NAMES), len(amounts)))
         for row, name in enumerate(NAMES):
-            moved = np.log(self._time(amounts, values | {name: values[name] * (1 + _STEP)})[0])
+            moved = np.log(self.iteration(amounts, values | {name: values[name] * (1 + _STEP)})[0])
             slopes[row] = (moved - middle) / _STEP
         covariance = prior_covariance() if self.covariance is None else self.covariance
         return np.asarray(np.sqrt(np.einsum("il,ij,jl->l", slopes, covariance, slopes) + self.scatter**2))
@@ -140,8 +140,16 @@ class PerformanceModel:
         return {name: self[name] for name in NAMES}
 
     @staticmethod
-    def _time(a: Amounts, k: Mapping[str, float]) -> tuple[Floats, Floats]:
-        """Seconds of an iteration and the share of them that is computing."""
+    def iteration(a: Amounts, k: Mapping[str, float]) -> tuple[Floats, Floats]:
+        """Return the seconds of an iteration, and the share of them that is computing, by given coefficients.
+
+        Parameters
+        ----------
+        a
+            What an iteration asks of the busiest GPU of each layout.
+        k
+            Every coefficient by name.
+        """
         gain = np.where(a.eight_bit > 0, 1 / k["fp8_gain"], 1.0)
         products = k["matmul"] * (a.matmul + k["waste"] * a.waste) * gain + k["traffic"] * a.traffic
         attention = k["attention"] * a.attention + k["misaligned"] * a.misaligned
@@ -199,7 +207,7 @@ class PerformanceModel:
         True
         """
         amounts = Amounts.of(job, gpu, recipe, layouts)
-        seconds, busy = self._time(amounts, self._values())
+        seconds, busy = self.iteration(amounts, self._values())
         return pd.DataFrame(
             {
                 "seconds": seconds,
