@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, near
 from pypsa_aidc.training import presets
 from pypsa_aidc.training.amounts import Amounts
 from pypsa_aidc.training.gpu import GPU
 from pypsa_aidc.training.job import Job
+from pypsa_aidc.training.layout import Layout
 from pypsa_aidc.training.recipe import Recipe
+from pypsa_aidc.training.run import faults_of_layout
 from pypsa_aidc.units import GB
 
 Floats = NDArray[np.float64]
@@ -72,8 +74,6 @@ class PerformanceModel:
     scatter: float = 0.05
 
     def __post_init__(self) -> None:
-        from pypsa_aidc.errors import near
-
         faults = Faults("PerformanceModel")
         mapping = faults.kind("coefficients", self.coefficients, Mapping, "values by name")
         for name, value in self.coefficients.items() if mapping else ():
@@ -176,7 +176,9 @@ class PerformanceModel:
         busy = a.micro_batches * np.maximum(a.layers * computing, a.last_layers * computing + head)
         return np.asarray(k["speed"] * total), np.asarray(busy / total)
 
-    def evaluate(self, job: Job, gpu: GPU, recipe: Recipe, layouts: NDArray[np.int64]) -> pd.DataFrame:
+    def evaluate(
+        self, job: Job, gpu: GPU, recipe: Recipe, layouts: NDArray[np.int64] | Layout | Sequence[Layout]
+    ) -> pd.DataFrame:
         """Evaluate layouts of one job.
 
         Parameters
@@ -184,7 +186,12 @@ class PerformanceModel:
         job, gpu, recipe
             What is trained, on what, and how.
         layouts
-            Sizes, one layout a row in the order of `Layout`.
+            One or several; or their sizes, one layout a row in the order of `Layout`, which are not checked.
+
+        Raises
+        ------
+        InputError
+            A `Layout` that contradicts the job or the recipe, or a precision that the GPU does not have.
 
         Returns
         -------
@@ -200,12 +207,18 @@ class PerformanceModel:
         >>> from pypsa_aidc.training import Transformer
         >>> job = Job("BLOOM", Transformer.preset("BLOOM-176B"), 366e9, batch=2048, sequence=2048, tranche_ratio=1)
         >>> recipe = Recipe(recomputation="full", fused_attention=False, sequence_parallel=False)
-        >>> layouts = np.array([[12, 4, 8, 1, 1, 2, 1]])
         >>> gpu = GPU.preset("A100-80GB", network=6.25e9)  # four adapters of 100 Gbit/s for eight GPUs
-        >>> table = PerformanceModel().evaluate(job, gpu, recipe, layouts)
+        >>> table = PerformanceModel().evaluate(job, gpu, recipe, Layout(12, 4, 8, micro_batch=2))
         >>> bool(0.9 < table["seconds"][0] / 105 < 1.1)
         True
         """
+        if not isinstance(layouts, np.ndarray):
+            listed = [layouts] if isinstance(layouts, Layout) else list(layouts)
+            faults = Faults(f"layouts of job {job.name!r}")
+            for layout in listed:
+                faults_of_layout(job, layout, recipe, faults)
+            faults.raise_any()
+            layouts = np.array([astuple(layout) for layout in listed], dtype=np.int64)
         amounts = Amounts.of(job, gpu, recipe, layouts)
         seconds, busy = self.iteration(amounts, self._values())
         return pd.DataFrame(
