@@ -175,8 +175,8 @@ class TestTheOthers:
     def test_fleet(self, run: Runner, tmp_path: Path) -> None:
         data = run("fleet", *VERBS["fleet"], "--out", tmp_path, "--json").data
         assert data["synthetic"] is False
-        # Three rows each two hours, none of them faulty.
-        assert data["read"]["rows"] == 3 * HOURS // 2
+        # Four rows each two hours, none of them faulty.
+        assert data["read"]["rows"] == 2 * HOURS
         assert data["notes"][0].startswith("no aggregation diagnostics")
         layers = {row["layer"]: row["share"] for row in data["tables"]["layers"]}
         assert sum(layers.values()) == pytest.approx(1.0)

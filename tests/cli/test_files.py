@@ -115,6 +115,6 @@ def test_options_of_a_report_that_have_no_effect_are_refused(run: Runner, tmp_pa
 def test_what_help_says_without_asking_the_packages() -> None:
     from pypsa_aidc.cli.screen import screen
 
-    assert set(LAYOUTS) == set(fleet.LAYOUTS)
+    assert set(LAYOUTS) == {"found", *fleet.LAYOUTS}
     seed = get_args(screen.__annotations__["seed"]) or screen.__annotations__["seed"]
     assert f"Seed of random alignments; {Offsets().seed}." in str(seed)

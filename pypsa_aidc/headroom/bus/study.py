@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -55,6 +55,7 @@ def bus_headroom(
     cutoff: float = 1e-6,
     by_snapshot: bool = False,
     memory: float = 256.0,
+    prepared: Prepared | None = None,
 ) -> BusHeadroom:
     """Find the largest AIDC at each bus that the network can carry at all snapshots, and what limits it.
 
@@ -110,6 +111,9 @@ def bus_headroom(
         `misfits` of the result. Without redispatch only.
     memory
         Megabytes for the arrays of a block.
+    prepared
+        What an earlier call for the same network left in it, with all options the same but for `buses`, `load` and
+        `by_snapshot`: factors, flows and outages are not computed again. Without redispatch only.
 
     Returns
     -------
@@ -172,17 +176,18 @@ def bus_headroom(
     chosen = _chosen_buses(n, buses, faults)
     check_slack(n, slack, faults)
     faults.raise_any()
-    case = base_case(n, snapshots)
+    prepared = Prepared() if prepared is None else prepared
+    case = prepared.case or base_case(n, snapshots)
     site = response(case.network.snapshots, load, relief, contract, peak, reliability, faults)
     faults.raise_any()
     _warn_about_units(site)
-    has_flows = False
-    if redispatch:
-        case = freed(case, n)
-    else:
-        has_flows = dispatched(case, n)
-    found = islands(case.network)
-    outages, splitting = chosen_outages(found, contingencies)
+    if prepared.case is None:
+        prepared.has_flows = False if redispatch else dispatched(case, n)
+        case = prepared.case = freed(case, n) if redispatch else case
+        prepared.islands = islands(case.network)
+        prepared.outages, prepared.splitting = chosen_outages(prepared.islands, contingencies)
+        prepared.cut_off = _cut_off(prepared.islands)
+    found, outages, splitting = prepared.islands, prepared.outages, prepared.splitting
     attrs: dict[str, str | float] = {
         "method": "redispatch, linear programme" if redispatch else "fixed dispatch, distribution factors",
         "contingencies": _describe(contingencies, sum(map(len, outages))),
@@ -202,10 +207,10 @@ def bus_headroom(
     attrs["notes"] = "; ".join(notes)
     if redispatch:
         answers = redispatched(case.network, found, outages, chosen, site, emergency)
-        return BusHeadroom.of(case.network, _with_bridges(answers, found), attrs)
-    options = _Options(has_flows, emergency, overloads, cutoff, by_snapshot, memory, slack)
-    by_bus, rooms = _fixed_dispatch(case, found, outages, set(chosen), site, options)
-    answers = _with_bridges({bus: by_bus[bus] for bus in chosen}, found)
+        return BusHeadroom.of(case.network, _with_bridges(answers, prepared), attrs)
+    options = _Options(emergency, overloads, cutoff, by_snapshot, memory, slack)
+    by_bus, rooms = _fixed_dispatch(case, prepared, set(chosen), site, options)
+    answers = _with_bridges({bus: by_bus[bus] for bus in chosen}, prepared)
     attrs["notes"] = "; ".join([*notes, *_filled(answers, cutoff)])
     needed = None if site.windows else site.load - site.relief
     return BusHeadroom.of(case.network, answers, attrs, rooms if by_snapshot else (), needed)
@@ -231,7 +236,6 @@ def _chosen_buses(n: pypsa.Network, buses: Sequence[str] | None, faults: Faults)
 class _Options:
     """Options of the method without redispatch."""
 
-    has_flows: bool
     emergency: float
     overloads: Overloads
     cutoff: float
@@ -240,36 +244,60 @@ class _Options:
     slack: Slack
 
 
+@dataclass(eq=False)
+class Prepared:
+    """What a study of one network has computed that depends on neither buses nor load."""
+
+    case: BaseCase | None = None
+    has_flows: bool = False
+    islands: list[Island] = field(default_factory=list)
+    outages: list[np.ndarray] = field(default_factory=list)
+    splitting: Sequence[str] = ()
+    cut_off: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    studies: dict[int, tuple[Study | None, str, Overload | None]] = field(default_factory=dict)
+
+    def study(self, n: pypsa.Network, position: int, options: _Options) -> tuple[Study | None, str, Overload | None]:
+        """Study of one island, why there is none, and the worst overload before anything is added."""
+        if position not in self.studies:
+            island = self.islands[position]
+            slack = participation(n, island, options.slack)
+            if slack.reason:
+                self.studies[position] = None, slack.reason, None
+                return self.studies[position]
+            flow = base_flows(n, island) if self.has_flows else flows_of_set_points(n, island)
+            slack_flow, lost = island.ptdf @ slack.weights, self.outages[position]
+            study = Study(island, flow, slack, slack_flow, lost, options.emergency, options.cutoff)
+            overload = worst_overload(study)
+            if overload is not None:
+                _warn_about_overload(n, study, overload)
+            self.studies[position] = study, "", overload
+        return self.studies[position]
+
+
 def _fixed_dispatch(
-    case: BaseCase, found: list[Island], outages: list[np.ndarray], chosen: set[str], site: Response, options: _Options
+    case: BaseCase, prepared: Prepared, chosen: set[str], site: Response, options: _Options
 ) -> tuple[dict[str, Answer], list[Room]]:
     n = case.network
     answers: dict[str, Answer] = {}
     rooms = []
-    for island, lost in zip(found, outages, strict=True):
+    for position, island in enumerate(prepared.islands):
         keep = np.flatnonzero(island.buses.isin(list(chosen)))
         if not keep.size:
             continue
-        slack = participation(n, island, options.slack)
-        slack_flow = island.ptdf @ slack.weights
         names = island.buses[keep]
-        if slack.reason:
-            answers |= {bus: Answer(0.0, NO_SUPPLY, slack.reason) for bus in names}
+        study, reason, overload = prepared.study(n, position, options)
+        if study is None:
+            answers |= {bus: Answer(0.0, NO_SUPPLY, reason) for bus in names}
             rooms.append(Room.none(island, names, len(n.snapshots)))
             continue
-        flow = base_flows(n, island) if options.has_flows else flows_of_set_points(n, island)
-        study = Study(island, flow, slack, slack_flow, lost, options.emergency, options.cutoff)
-        overload = worst_overload(study)
-        if overload is not None:
-            _warn_about_overload(n, study, overload)
         if overload is not None and options.overloads == "refuse":
             answers |= {bus: _overloaded(n, study, overload) for bus in names}
             rooms.append(Room.none(island, names, len(n.snapshots), overload.branch, overload.outage))
             continue
         limits = draws(study.at(keep), site.watched, site.needed, options.by_snapshot, options.memory)
         size, price = largest_site(limits.draw, site)
-        for position, bus in enumerate(names):
-            answers[bus] = _answer(n, study, limits, site, position, float(size[position]), price[position])
+        for place, bus in enumerate(names):
+            answers[bus] = _answer(n, study, limits, site, place, float(size[place]), price[place])
         rooms.append(Room(island, names, limits.draw, limits.branch, limits.outage))
     return answers, rooms
 
@@ -330,11 +358,13 @@ def _overloaded(n: pypsa.Network, study: Study, overload: Overload) -> Answer:
     )
 
 
-def _with_bridges(answers: dict[str, Answer], found: list[Island]) -> dict[str, Answer]:
-    cut_off = {
-        bus: tuple(names) for island in found for bus, names in zip(island.buses, island.cut_off_by(), strict=True)
-    }
-    return {bus: replace(answer, cut_off_by=cut_off.get(bus, ())) for bus, answer in answers.items()}
+def _with_bridges(answers: dict[str, Answer], prepared: Prepared) -> dict[str, Answer]:
+    return {bus: replace(answer, cut_off_by=prepared.cut_off.get(bus, ())) for bus, answer in answers.items()}
+
+
+def _cut_off(found: Sequence[Island]) -> dict[str, tuple[str, ...]]:
+    """Branches whose outage cuts each bus off."""
+    return {bus: tuple(names) for island in found for bus, names in zip(island.buses, island.cut_off_by(), strict=True)}
 
 
 def _check_options(

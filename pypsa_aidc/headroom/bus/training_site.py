@@ -13,7 +13,7 @@ import xarray as xr
 from pypsa_aidc.errors import Faults, InfeasibleError
 from pypsa_aidc.headroom.bus.answers import BusHeadroom
 from pypsa_aidc.headroom.bus.base_case import Floats
-from pypsa_aidc.headroom.bus.study import bus_headroom
+from pypsa_aidc.headroom.bus.study import Prepared, bus_headroom
 from pypsa_aidc.network import add, optimize
 from pypsa_aidc.network.pypsa_api import quiet_pypsa
 from pypsa_aidc.network.spec.series import Values
@@ -22,7 +22,7 @@ from pypsa_aidc.training import GPU, Job, TrainingLoad
 
 _SITE, _BUS, _ROOM, _FREE = "site", "grid", "room", "free"
 _NOISE = 1e-6
-_OWN = ("redispatch", "load", "relief", "contract", "peak", "reliability", "by_snapshot")
+_OWN = ("redispatch", "load", "relief", "contract", "peak", "reliability", "by_snapshot", "prepared")
 """Options of `headroom` that the training site decides itself."""
 
 
@@ -106,7 +106,8 @@ def training_headroom(
         faults.require(option not in options, option, options.get(option), "nothing: the training site decides it")
     faults.require(not isinstance(buses, str) and len(buses) > 0, "buses", buses, "a list of at least one bus")
     faults.raise_any()
-    room = bus_headroom(n, buses, by_snapshot=True, **options)
+    prepared = Prepared()
+    room = bus_headroom(n, buses, by_snapshot=True, prepared=prepared, **options)
     site = {"gpus": gpus, "jobs": jobs, "gpu": gpu, "pue": pue, "base_load": base_load, "draw_idle": draw_idle}
     chosen = {"output_flag": False} if solver is None else dict(solver)
     weightings = n.snapshot_weightings.loc[n.snapshots if options.get("snapshots") is None else options["snapshots"]]
@@ -125,7 +126,12 @@ def training_headroom(
         power, bound, status = found
         peak = float(power.max())
         answer = bus_headroom(
-            n, [bus], load=pd.Series(power / peak, weightings.index), by_snapshot=True, **options
+            n,
+            [bus],
+            load=pd.Series(power / peak, weightings.index),
+            by_snapshot=True,
+            prepared=prepared,
+            **options,
         ).data
         copies = float(answer["headroom"].item()) / peak
         parts.append(_described(answer, copies, max(copies, bound), status, power))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -87,6 +87,7 @@ class Fleet(Load):
         return found
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def loaded(cls, text: str, where: str) -> Self:
         """Read a fleet from its JSON, or raise `SpecError` naming `where` it stands and every fault."""
         data = parse(text, cls.word, where)

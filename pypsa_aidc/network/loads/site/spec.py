@@ -95,13 +95,14 @@ def _dump_mode(mode: Mode) -> dict[str, Any]:
     return dict(zip(_MODE_KEYS, values, strict=True)) | further
 
 
+# Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
+@lru_cache(maxsize=4096)
 def load_site(text: str, where: str) -> SiteSpec:
     """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
     data = parse(text, "site", where)
     return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]))
 
 
-# Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
 @lru_cache(maxsize=4096)
 def load_job(text: str, where: str) -> JobSpec:
     """Read a job, or raise `SpecError` naming `where` it stands and every fault."""
