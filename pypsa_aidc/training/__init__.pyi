@@ -1,5 +1,6 @@
 from .calibration import Calibration, calibrate
 from .candidates import Candidates
+from .caps import Frontier
 from .gpu import GPU
 from .graph.graph import CheckpointGraph, Formulation, Step, checkpoint_graph, earliest_finish
 from .graph.path import cheapest_path, cheapest_through
@@ -32,6 +33,7 @@ __all__ = [
     "EfficiencyModel",
     "Experts",
     "Formulation",
+    "Frontier",
     "Job",
     "LatentAttention",
     "Layout",

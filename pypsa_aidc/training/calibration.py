@@ -195,13 +195,13 @@ class _Fit:
         return np.asarray(np.minimum(k["memory"] * counted + k["memory_fixed"] * GB, self.capacity))
 
     def total_watts(self, k: dict[str, float]) -> Floats:
-        busy = PerformanceModel._time(self.amounts, k)[1]
+        busy = PerformanceModel.iteration(self.amounts, k)[1]
         return np.asarray(self.amounts.gpus * self.rated * k["power"] * (busy + k["waiting"] * (1 - busy)))
 
     def deviations(self, point: Floats, rows: NDArray[np.intp]) -> Floats:
         k = self.values(point)
         pairs = (
-            (PerformanceModel._time(self.amounts, k)[0], self.seconds, "seconds"),
+            (PerformanceModel.iteration(self.amounts, k)[0], self.seconds, "seconds"),
             (self.usual_memory(k), self.memory, "memory"),
             (self.total_watts(k), self.power, "power"),
         )
@@ -225,7 +225,7 @@ class _Fit:
         middle = self.deviations(point, rows)
         slopes = np.stack([(self.deviations(point + step * unit, rows) - middle) / step for unit in np.eye(len(NAMES))])
         covariance = np.linalg.inv(np.linalg.inv(self.covariance) + slopes @ slopes.T)
-        residual = np.log(PerformanceModel._time(self.amounts, self.values(point))[0] / self.seconds)
+        residual = np.log(PerformanceModel.iteration(self.amounts, self.values(point))[0] / self.seconds)
         # As if as many rows with the scatter of the prior had been seen before.
         known, seen = 6, len(rows)
         scatter = np.sqrt((known * self._start.scatter**2 + float(residual @ residual)) / (known + seen))
@@ -237,7 +237,7 @@ class _Fit:
         for place in range(len(ratios)):
             others = np.delete(np.arange(len(ratios)), place)
             point = self.minimum(others, best, steps=8)
-            ratios[place] = PerformanceModel._time(self.amounts.take(np.array([place])), self.values(point))[0][0]
+            ratios[place] = PerformanceModel.iteration(self.amounts.take(np.array([place])), self.values(point))[0][0]
         return np.asarray(ratios / self.seconds)
 
 

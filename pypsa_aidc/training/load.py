@@ -70,14 +70,14 @@ class TrainingLoad:
         faults.require(len(modes) > 0, "modes", self.modes, "at least one mode")
         for mode in modes:
             faults.kind("modes", mode, Mode, "a Mode")
-        sizes = [mode.size for mode in modes if isinstance(mode, Mode)]
-        for size in sorted({size for size in sizes if sizes.count(size) > 1}):
-            faults.add("modes", size, "each (pipeline, tensor, data) once")
+        sizes = [(mode.size, mode.cap) for mode in modes if isinstance(mode, Mode)]
+        for size, cap in sorted({size for size in sizes if sizes.count(size) > 1}):
+            faults.add("modes", size if cap == 1 else (size, cap), "each (pipeline, tensor, data) once, or once a cap")
         if self.deadline is not None:
             arrival = self.rules.arrival if isinstance(self.rules, Rules) else 0.0
             faults.number("deadline", self.deadline, above=arrival)
         faults.raise_any()
-        object.__setattr__(self, "modes", tuple(sorted(modes, key=lambda mode: (mode.gpus, mode.size))))
+        object.__setattr__(self, "modes", tuple(sorted(modes, key=lambda mode: (mode.gpus, mode.size, -mode.cap))))
         settle(self, real=("work", "deadline"))
 
     @classmethod
@@ -86,7 +86,7 @@ class TrainingLoad:
         job: Job,
         modes: ModeTable | Iterable[Mode],
         rules: Rules | None = None,
-        baseline: Size | None = None,
+        baseline: Size | Layout | None = None,
         **options: Any,
     ) -> TrainingLoad:
         """Build a load from a descriptor and its modes.
@@ -100,7 +100,7 @@ class TrainingLoad:
         rules
             Rules, or leave out and give their fields as `options`.
         baseline
-            Size (p, q, d) of the mode of fixed training, feasible but maybe dominated.
+            Size (p, q, d) or `Layout` of the mode of fixed training, feasible but maybe dominated.
         options
             Fields of `Rules`.
 
@@ -245,9 +245,10 @@ class TrainingLoad:
         return self.baseline
 
 
-def _of_size(job: str, modes: Iterable[Mode], size: Size) -> Mode:
-    by_size: dict[object, Mode] = {mode.size: mode for mode in modes}
-    size = Layout.of(size).size if isinstance(size, tuple | list) else size
+def _of_size(job: str, modes: Iterable[Mode], size: Size | Layout) -> Mode:
+    by_size: dict[object, Mode] = {mode.size: mode for mode in sorted(modes, key=lambda mode: mode.cap)}
+    if isinstance(size, Layout | tuple | list):
+        size = size.size if isinstance(size, Layout) else Layout.of(size).size
     faults = Faults(f"TrainingLoad {job!r}")
     faults.require(size in by_size, "mode", size, f"one of {', '.join(mode.label for mode in by_size.values())}")
     faults.raise_any()

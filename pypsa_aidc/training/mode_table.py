@@ -41,6 +41,8 @@ class Mode:
     deviation
         Standard deviation of the logarithm of `flops_per_s`, as the model or its calibration has it; `None` where it is
         not known. It does not take part in comparisons.
+    cap
+        Power over that of the same layout without a power cap; 1 for none.
     """
 
     size: Size
@@ -49,6 +51,7 @@ class Mode:
     it_power: float
     memory: float | None = None
     deviation: float | None = field(default=None, compare=False)
+    cap: float = 1.0
 
     def __post_init__(self) -> None:
         faults = Faults(f"Mode {self.size}")
@@ -68,15 +71,16 @@ class Mode:
             faults.number("memory", self.memory, above=0)
         if self.deviation is not None:
             faults.number("deviation", self.deviation, at_least=0)
+        faults.number("cap", self.cap, above=0, at_most=1)
         faults.raise_any()
         assert layout is not None
         object.__setattr__(self, "size", layout.size)
-        settle(self, whole=("gpus",), real=("flops_per_s", "it_power", "memory", "deviation"))
+        settle(self, whole=("gpus",), real=("flops_per_s", "it_power", "memory", "deviation", "cap"))
 
     @property
     def label(self) -> str:
         """Sizes as ``p·q·d`` and what differs from 1 beyond them, for tables and figures."""
-        return self.layout.label
+        return self.layout.label if self.cap == 1 else f"{self.layout.label}@{100 * self.cap:.4g}%"
 
     @property
     def layout(self) -> Layout:
@@ -169,7 +173,7 @@ class ModeTable:
         """A, Eq. 18: modes that pass divisibility, memory and GPU limit, dominated ones included."""
         return self._modes(self.frame[~self.frame["reason"].str.startswith(INFEASIBLE)])
 
-    def mode(self, size: Size) -> Mode:
+    def mode(self, size: Size | Layout) -> Mode:
         """Return a feasible mode by its size, dominated or not: baselines may well be dominated.
 
         A size of three is that layout with micro-batches of one sequence, one chunk and neither context nor expert
@@ -182,7 +186,7 @@ class ModeTable:
         """
         faults = Faults(f"ModeTable of job {self.job!r}")
         try:
-            layout = Layout.of(size)
+            layout = size if isinstance(size, Layout) else Layout.of(size)
         except InputError as error:
             for fault in error.faults:
                 faults.add("mode", fault.given, fault.expected)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, near
 from pypsa_aidc.training import presets
 from pypsa_aidc.training.amounts import Amounts
 from pypsa_aidc.training.gpu import GPU
 from pypsa_aidc.training.job import Job
+from pypsa_aidc.training.layout import Layout
 from pypsa_aidc.training.recipe import Recipe
+from pypsa_aidc.training.run import faults_of_layout
 from pypsa_aidc.units import GB
 
 Floats = NDArray[np.float64]
@@ -40,7 +42,7 @@ def number(name: str, column: str) -> float:
 
 @dataclass(frozen=True)
 class PerformanceModel:
-    """What an iteration takes in time, memory and power, for any layout: equations T4 to T6 of the documentation.
+    """What an iteration takes in time, memory and power, for any layout: equations T4, T6 and T7 of the documentation.
 
     Parameters
     ----------
@@ -72,8 +74,6 @@ class PerformanceModel:
     scatter: float = 0.05
 
     def __post_init__(self) -> None:
-        from pypsa_aidc.errors import near
-
         faults = Faults("PerformanceModel")
         mapping = faults.kind("coefficients", self.coefficients, Mapping, "values by name")
         for name, value in self.coefficients.items() if mapping else ():
@@ -103,11 +103,11 @@ class PerformanceModel:
 
     def seconds(self, amounts: Amounts) -> Floats:
         """Time of an iteration in seconds, for each layout."""
-        return self._time(amounts, self._values())[0]
+        return self.iteration(amounts, self._values())[0]
 
     def busy(self, amounts: Amounts) -> Floats:
         """Share of an iteration in which the busiest stage computes, in (0, 1]; the rest is bubble and messages."""
-        return self._time(amounts, self._values())[1]
+        return self.iteration(amounts, self._values())[1]
 
     def memory(self, amounts: Amounts, capacity: float) -> Floats:
         """Bytes allocated on the fullest GPU, for each layout; never more than `capacity` where it fits at all."""
@@ -128,10 +128,10 @@ class PerformanceModel:
     def deviation(self, amounts: Amounts) -> Floats:
         """Standard deviation of the logarithm of the time, for each layout: coefficients and scatter."""
         values = self._values()
-        middle = np.log(self._time(amounts, values)[0])
+        middle = np.log(self.iteration(amounts, values)[0])
         slopes = np.empty((len(NAMES), len(amounts)))
         for row, name in enumerate(NAMES):
-            moved = np.log(self._time(amounts, values | {name: values[name] * (1 + _STEP)})[0])
+            moved = np.log(self.iteration(amounts, values | {name: values[name] * (1 + _STEP)})[0])
             slopes[row] = (moved - middle) / _STEP
         covariance = prior_covariance() if self.covariance is None else self.covariance
         return np.asarray(np.sqrt(np.einsum("il,ij,jl->l", slopes, covariance, slopes) + self.scatter**2))
@@ -140,8 +140,16 @@ class PerformanceModel:
         return {name: self[name] for name in NAMES}
 
     @staticmethod
-    def _time(a: Amounts, k: Mapping[str, float]) -> tuple[Floats, Floats]:
-        """Seconds of an iteration and the share of them that is computing."""
+    def iteration(a: Amounts, k: Mapping[str, float]) -> tuple[Floats, Floats]:
+        """Return the seconds of an iteration, and the share of them that is computing, by given coefficients.
+
+        Parameters
+        ----------
+        a
+            What an iteration asks of the busiest GPU of each layout.
+        k
+            Every coefficient by name.
+        """
         gain = np.where(a.eight_bit > 0, 1 / k["fp8_gain"], 1.0)
         products = k["matmul"] * (a.matmul + k["waste"] * a.waste) * gain + k["traffic"] * a.traffic
         attention = k["attention"] * a.attention + k["misaligned"] * a.misaligned
@@ -168,7 +176,9 @@ class PerformanceModel:
         busy = a.micro_batches * np.maximum(a.layers * computing, a.last_layers * computing + head)
         return np.asarray(k["speed"] * total), np.asarray(busy / total)
 
-    def evaluate(self, job: Job, gpu: GPU, recipe: Recipe, layouts: NDArray[np.int64]) -> pd.DataFrame:
+    def evaluate(
+        self, job: Job, gpu: GPU, recipe: Recipe, layouts: NDArray[np.int64] | Layout | Sequence[Layout]
+    ) -> pd.DataFrame:
         """Evaluate layouts of one job.
 
         Parameters
@@ -176,7 +186,12 @@ class PerformanceModel:
         job, gpu, recipe
             What is trained, on what, and how.
         layouts
-            Sizes, one layout a row in the order of `Layout`.
+            One or several; or their sizes, one layout a row in the order of `Layout`, which are not checked.
+
+        Raises
+        ------
+        InputError
+            A `Layout` that contradicts the job or the recipe, or a precision that the GPU does not have.
 
         Returns
         -------
@@ -192,14 +207,20 @@ class PerformanceModel:
         >>> from pypsa_aidc.training import Transformer
         >>> job = Job("BLOOM", Transformer.preset("BLOOM-176B"), 366e9, batch=2048, sequence=2048, tranche_ratio=1)
         >>> recipe = Recipe(recomputation="full", fused_attention=False, sequence_parallel=False)
-        >>> layouts = np.array([[12, 4, 8, 1, 1, 2, 1]])
         >>> gpu = GPU.preset("A100-80GB", network=6.25e9)  # four adapters of 100 Gbit/s for eight GPUs
-        >>> table = PerformanceModel().evaluate(job, gpu, recipe, layouts)
+        >>> table = PerformanceModel().evaluate(job, gpu, recipe, Layout(12, 4, 8, micro_batch=2))
         >>> bool(0.9 < table["seconds"][0] / 105 < 1.1)
         True
         """
+        if not isinstance(layouts, np.ndarray):
+            listed = [layouts] if isinstance(layouts, Layout) else list(layouts)
+            faults = Faults(f"layouts of job {job.name!r}")
+            for layout in listed:
+                faults_of_layout(job, layout, recipe, faults)
+            faults.raise_any()
+            layouts = np.array([astuple(layout) for layout in listed], dtype=np.int64)
         amounts = Amounts.of(job, gpu, recipe, layouts)
-        seconds, busy = self._time(amounts, self._values())
+        seconds, busy = self.iteration(amounts, self._values())
         return pd.DataFrame(
             {
                 "seconds": seconds,

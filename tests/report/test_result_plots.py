@@ -110,9 +110,6 @@ class TestGantt:
                 "start": [0, 1, 4],
                 "last": [0, 2, 5],
                 "mode": "2·4·8",
-                "pipeline": 2,
-                "tensor": 4,
-                "data": [8, 8, 8],
                 "gpus": 64,
                 "restart": [False, False, True],
             }
@@ -133,9 +130,7 @@ class TestGantt:
                 "job": "A",
                 "start": [0, 10, 11],
                 "last": [9, 10, 23],
-                "pipeline": 1,
-                "tensor": 1,
-                "data": [128, 2048, 256],
+                "mode": ["1·1·128", "1·1·2048", "1·1·256"],
                 "gpus": [128, 2048, 256],
                 "restart": False,
             }
@@ -150,9 +145,9 @@ class TestGantt:
         assert not any(one.overlaps(other) for one in labels for other in labels if one is not other)
 
     def test_restarts_are_marked_within_their_bar(self) -> None:
-        steps = pd.DataFrame(
-            {"site": "dc", "job": "A", "start": [3], "last": [5], "pipeline": 1, "tensor": 1, "data": 4, "gpus": 4}
-        ).assign(restart=True)
+        steps = pd.DataFrame({"site": "dc", "job": "A", "start": [3], "last": [5], "mode": "1·1·4", "gpus": 4}).assign(
+            restart=True
+        )
         figure = schedule.plot_gantt(steps, pd.RangeIndex(8))
         figure.draw_without_rendering()
         (axes,) = figure.axes

@@ -167,7 +167,7 @@ CHECK_POINTS = [
 def test_published_runs_with_the_default_model(
     job: Job, gpu: GPU, layout: Layout, recipe: Recipe, published: float
 ) -> None:
-    table = PerformanceModel().evaluate(job, gpu, recipe, sizes(layout))
+    table = PerformanceModel().evaluate(job, gpu, recipe, layout)
     rate = job.iteration_flops / (layout.gpus * table["seconds"].iloc[0]) / 1e12
     assert rate == pytest.approx(published, rel=0.1)
     if layout.data != 64:  # the trial on 8,192 GPUs did not keep as many micro-batches as plain interleaving
@@ -333,6 +333,8 @@ def test_coefficients_have_units_ranges_and_sources() -> None:
     with pytest.raises(InputError) as caught:
         PerformanceModel({"speed": 5.0, "bubbles": 1.0}, scatter=0)
     assert {fault.where for fault in caught.value.faults} == {"speed", "bubbles", "scatter"}
+    with pytest.raises(InputError, match="at most layers"):
+        PerformanceModel().evaluate(SMALL, A100, Recipe(), [Layout(), Layout(41)])
     with pytest.raises(InputError, match="precision"):
         Amounts.of(SMALL, A100, Recipe(precision="fp4"), sizes(Layout()))
 

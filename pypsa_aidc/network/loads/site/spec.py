@@ -92,7 +92,8 @@ def _dump_mode(mode: Mode) -> dict[str, Any]:
     layout = mode.layout
     values = (layout.pipeline, layout.tensor, layout.data, mode.gpus, mode.flops_per_s, mode.it_power, mode.memory)
     further = {axis: getattr(layout, axis) for axis in AXES[3:] if getattr(layout, axis) > 1}
-    return dict(zip(_MODE_KEYS, values, strict=True)) | further
+    capped = {} if mode.cap == 1 else {"cap": mode.cap}
+    return dict(zip(_MODE_KEYS, values, strict=True)) | further | capped
 
 
 # Every look at ``n.aidc`` reads all of a network: what a text says is the same each time, and cannot be changed.
@@ -125,7 +126,8 @@ def load_job(text: str, where: str) -> JobSpec:
 def _mode(entry: Mapping[str, Any]) -> Mode:
     pipeline, tensor, data, gpus, flops_per_s, it_power, memory = (entry[key] for key in _MODE_KEYS)
     further = (int(entry.get(axis, 1)) for axis in AXES[3:])
-    return Mode((int(pipeline), int(tensor), int(data), *further), int(gpus), flops_per_s, it_power, memory)
+    size = (int(pipeline), int(tensor), int(data), *further)
+    return Mode(size, int(gpus), flops_per_s, it_power, memory, cap=entry.get("cap", 1.0))
 
 
 def _rules(entry: Mapping[str, Any]) -> Rules:
