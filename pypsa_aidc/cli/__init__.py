@@ -51,7 +51,7 @@ def common(
     """Options before any verb; those of the verbs are listed by `pypsa-aidc VERB --help`."""
 
 
-for verb in (
+for call in (
     files.check,
     modes.modes,
     files.add,
@@ -63,7 +63,7 @@ for verb in (
     screen.screen,
     headroom.headroom,
 ):
-    app.command(verb.__name__, cls=Verb)(offered(verb))
+    app.command(call.__name__, cls=Verb)(offered(call))
 app.command("schema")(files.schema)
 
 

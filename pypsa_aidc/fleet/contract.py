@@ -268,7 +268,7 @@ class Contract:
 
         word = " (synthetic fleet)" if self.synthetic else ""
         title = f"Contract: {self.offer:.4g} MW for {self.duration} h at {self.reliability:g}{word}"
-        return card(self, lambda: [Table("", self.to_frame())], self.plot, title=title)
+        return card(self, lambda: [Table("", self.to_frame())], self.plot, title=title, rows=len(self.to_frame()))
 
     def to_dict(self) -> dict[str, Any]:
         """Sheet of the load as far as a trace fills it, ready for JSON: `SHEET`, `basis` and `missing`.

@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pypsa_aidc.plots.style import BLACK, BLUE, BROWN, GREY, canvas, legend, place_labels, power_unit, styled
-from pypsa_aidc.training.layout import labels
 
 if TYPE_CHECKING:
     from pypsa_aidc.training import ModeTable
@@ -25,6 +24,8 @@ def plot_modes(table: ModeTable) -> Figure:
 
     Effective modes, those that no other dominates, are joined by a line; they are named pipeline·tensor·data.
     """
+    from pypsa_aidc.training.layout import labels
+
     frame = table.to_frame()
     shown = frame[~frame["reason"].str.startswith(("divisibility", "memory", "pool"))]
     effective = (shown["reason"] == "").to_numpy()

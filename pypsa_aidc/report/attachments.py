@@ -17,7 +17,6 @@ from pypsa_aidc.errors import InputError
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.markup import Table, shown, whole
 from pypsa_aidc.network import Results
-from pypsa_aidc.plots import bus_map
 from pypsa_aidc.report.document import Map, Picture, Section
 
 
@@ -134,6 +133,8 @@ def _headroom(headroom: Headroom) -> Section:
 
 def _map(results: Results, headroom: pd.DataFrame | None) -> Section:
     """A map to move about in; where buses have no place, why there is none."""
+    from pypsa_aidc.plots import bus_map
+
     try:
         deck = results.plot.explore(headroom)
     except InputError as error:

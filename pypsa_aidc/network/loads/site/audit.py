@@ -34,7 +34,7 @@ def checks(n: pypsa.Network, site: Site) -> Iterator[Check]:
     faults.raise_any(StaleError)
     own = {site.name: site}
     schedules, snapshots = schedule.read(n, own), schedule.solved_snapshots(n, own)
-    for generator, load in site.loads.items():
+    for generator, load in site.jobs.items():
         for window, steps in schedules[generator]:
             yield from _job(generator, load, window, steps)
     yield from _shared(n, site, schedules, snapshots)
@@ -106,7 +106,7 @@ def _forbidden_changes(load: TrainingLoad, steps: tuple[Step, ...]) -> int:
 def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapshots: pd.Index) -> Iterator[Check]:
     """GPU pool, connection and energy of the site."""
     gpus, power = pd.Series(0.0, snapshots), pd.Series(0.0, snapshots)
-    for generator, load in site.loads.items():
+    for generator, load in site.jobs.items():
         for window, steps in schedules[generator]:
             labels = snapshots[window.positions]
             gpus.loc[labels] += schedule.series_of(steps, load, window.slots)[1]

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pypsa_aidc.network.loads.site.site import Site
 
 MODE, GPUS, PROGRESS = "aidc_mode", "aidc_gpus", "aidc_progress"
-"""Dynamic attributes of the job generators: position of the mode (-1 waiting), GPUs, segments done by the end."""
+"""Dynamic attributes of the job generators: position of the mode (-1 waiting), GPUs, segments done by the end.
+
+Positions are those in `Site.jobs`. Modes ascend in GPUs, so those that fit into a pool are its first ones.
+"""
 
 POWER_TOLERANCE = 1e-6
 
@@ -122,7 +125,7 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
     NotSolvedError
         Nothing was solved with AIDC jobs.
     """
-    loads = {generator: load for site in sites.values() for generator, load in site.loads.items()}
+    loads = {generator: load for site in sites.values() for generator, load in site.jobs.items()}
     chosen = solved_snapshots(n, sites)
     dynamic = n.c.generators.dynamic
     mode, progress = (columns(dynamic[attribute], list(loads)) for attribute in (MODE, PROGRESS))
@@ -138,13 +141,13 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
 
 def cost_of_changes(n: pypsa.Network, site: Site) -> float:
     """Cost in USD of all changes of modes without a wait, weighted as the objective weighs the hour after them."""
-    if not any(load.rules.mode_change_cost for load in site.loads.values()):
+    if not any(load.rules.mode_change_cost for load in site.jobs.values()):
         return 0.0
     total = 0.0
     for generator, runs in read(n, {site.name: site}).items():
         for window, steps in runs:
             changes = [after.start for before, after in pairwise(steps) if _is_change(before, after)]
-            total += site.loads[generator].rules.mode_change_cost * float(window.weight[changes].sum())
+            total += site.jobs[generator].rules.mode_change_cost * float(window.weight[changes].sum())
     return total
 
 
@@ -171,7 +174,7 @@ def solved_snapshots(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.Index:
         There are none.
     """
     kept = n.c.generators.dynamic.get(MODE, pd.DataFrame())
-    generators = [generator for site in sites.values() for generator in site.loads]
+    generators = [generator for site in sites.values() for generator in site.jobs]
     solved: pd.Index = n.snapshots[:0] if kept.empty else n.snapshots[columns(kept, generators).notna().all(axis=1)]
     if not len(solved):
         raise NotSolvedError(
@@ -185,7 +188,7 @@ def check_power(n: pypsa.Network, site: Site, faults: Faults) -> None:
     """Note jobs whose power is not that of their schedule: the network was solved again without AIDC jobs."""
     schedules, chosen = read(n, {site.name: site}), solved_snapshots(n, {site.name: site})
     power = columns(n.c.generators.dynamic["p"], list(schedules))
-    for generator, load in site.loads.items():
+    for generator, load in site.jobs.items():
         for window, steps in schedules[generator]:
             given = power.loc[chosen[window.positions], generator].to_numpy()
             difference = float(np.max(np.abs(given - step_power(steps, load, window.slots)), initial=0.0))
@@ -213,7 +216,7 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
     schedules, chosen = read(n, sites), solved_snapshots(n, sites)
     table = []
     for site in sites.values():
-        for generator, load in site.loads.items():
+        for generator, load in site.jobs.items():
             for window, steps in schedules[generator]:
                 labels = chosen[window.positions]
                 done = load.rules.progress
@@ -253,7 +256,7 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
 def job_series(n: pypsa.Network, sites: Mapping[str, Site], attribute: str) -> pd.DataFrame:
     """Kept series of each job; columns (site, job)."""
     chosen = solved_snapshots(n, sites)
-    jobs = {generator: (site.name, load.name) for site in sites.values() for generator, load in site.loads.items()}
+    jobs = {generator: (site.name, load.name) for site in sites.values() for generator, load in site.jobs.items()}
     frame = columns(n.c.generators.dynamic[attribute], list(jobs)).loc[chosen]
     return frame.set_axis(pd.MultiIndex.from_tuples(list(jobs.values()), names=["site", "job"]), axis=1)
 
@@ -262,7 +265,7 @@ def mode_labels(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
     """Mode of each job in each snapshot as text; see `Results.modes`."""
     frame = job_series(n, sites, MODE)
     for site in sites.values():
-        for load in site.loads.values():
+        for load in site.jobs.values():
             labels = {-1.0: "", **{float(k): mode.label for k, mode in enumerate(load.modes)}}
             frame[site.name, load.name] = frame[site.name, load.name].map(labels)
     return frame
@@ -272,7 +275,7 @@ def work_done(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
     """Share of the tranche each job has done by the end of each snapshot; see `Results.progress`."""
     frame = job_series(n, sites, PROGRESS)
     for site in sites.values():
-        for load in site.loads.values():
+        for load in site.jobs.values():
             cumulative = np.concatenate([[0.0], np.cumsum(load.rules.shares)])
             done = frame[site.name, load.name].to_numpy(float)
             frame[site.name, load.name] = np.interp(done, np.arange(load.rules.count + 1), cumulative)
@@ -284,7 +287,7 @@ def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, floa
     own, hours = {site.name: site}, n.snapshot_weightings["stores"].loc[power.index]
     used = job_series(n, own, GPUS)[site.name].loc[power.index]
     unfinished = work_done(n, own)[site.name].loc[power.index].shift(fill_value=0.0) < 1 - 1e-9
-    steps, jobs = step_table(n, own), [load.name for load in site.loads.values()]
+    steps, jobs = step_table(n, own), [load.name for load in site.jobs.values()]
     return {
         "training_energy": float(power[site.name][jobs].mul(hours, axis=0).to_numpy().sum()),
         "peak_gpus": int(used.to_numpy().sum(axis=1).max()),
