@@ -14,7 +14,7 @@ import pytest
 HEAVY = {"pypsa", "polars", "pandas", "linopy", "matplotlib", "xarray", "pyarrow", "highspy", "numpy"}
 PACKAGES = (
     "pypsa_aidc",
-    *(f"pypsa_aidc.{name}" for name in ("fleet", "headroom", "network", "plots", "report", "training")),
+    *(f"pypsa_aidc.{name}" for name in ("fleet", "headroom", "network", "report", "training")),
 )
 
 

@@ -135,7 +135,8 @@ def _draw(result: BusHeadroom, reply: Reply, n: pypsa.Network, page: Path | None
         reply.figure("map", result.plot())
         if page is not None:
             frame = result.to_frame()
-            reply.line(f"{save(explore(n, frame), page, title, frame)} written")
+            reply.written.append(save(explore(n, frame), page, title, frame))
+            reply.line(f"wrote {page}")
     except InputError as error:
         reply.note(f"no map: {error}")
 
@@ -203,5 +204,7 @@ def _table(frame: pd.DataFrame) -> Table:
 
 
 def _missing(value: object) -> bool:
-    """Whether a cell is empty: NaN and NaT are not what they are."""
-    return value is None or value != value
+    """Whether a cell is empty: None, NaN, NaT or NA."""
+    import pandas as pd
+
+    return bool(pd.isna(value))

@@ -8,7 +8,6 @@ from pypsa_aidc.markup import Table, shown, usd
 from pypsa_aidc.network import AuditReport, Fleet, Network, Results
 from pypsa_aidc.network.results.costs import TOTAL, rewards
 from pypsa_aidc.network.results.scenarios import EXPECTED
-from pypsa_aidc.plots import money
 from pypsa_aidc.report.document import Fact, Picture, Section
 
 MOST_DRAWN = 6
@@ -41,9 +40,7 @@ def facts(n: Network, audit: AuditReport) -> tuple[Fact, ...]:
             found.append(Fact("bill", usd(_paid(accessor)), "USD"))
     elif "objective" in status:
         found.append(Fact("objective", usd(float(str(status["objective"]))), "USD"))
-    summary = accessor.summary()
-    # Schedules are the same in all scenarios.
-    summary = pd.DataFrame(summary.xs(EXPECTED, level="scenario")) if n.has_scenarios else summary
+    summary = _summary(n)
     meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part")).sum(axis=1)
     found += [
         Fact("energy at the meters", shown(float(summary["energy"].sum())), "MWh"),
@@ -63,7 +60,7 @@ def summary(n: Network) -> Section:
     accessor = Results(n)
     tables, text = [], []
     if accessor.sites:
-        tables.append(Table("Sites", accessor.summary().loc[list(accessor.sites)]))
+        tables.append(Table("Sites", _summary(n).loc[list(accessor.sites)]))
         text.append(
             "Energy, peak and least power are those at the meter; waiting hours are summed over the jobs of a site, "
             "before they are done; boundary idle is what is left of the last slot of a training edge."
@@ -185,7 +182,7 @@ def fleets(n: Network) -> Section:
     found, power, calls, limits = accessor.fleets, accessor.power(), accessor.calls(), accessor.fleet_limits()
     sizes = accessor.fleet_sizes()
     renamed = sizes.rename(columns={"energy": "relief", "hours": "hours_of_relief"})
-    served = accessor.summary().loc[list(found), ["energy", "peak", "least"]]
+    served = _summary(n).loc[list(found), ["energy", "peak", "least"]]
     both = renamed.join(served.rename(columns={"energy": "served"}))
     units = {"p_nom": "MW", "served": "MWh", "peak": "MW", "least": "MW", "relief": "MWh", "rebound": "MWh"}
     terms = pd.DataFrame([_terms(n, fleet) for fleet in found.values()]).set_index("fleet")
@@ -292,9 +289,11 @@ def prices(n: Network, values: pd.DataFrame | None) -> Section:
     if values is None and accessor.sites:
         absent.append("Values of GPUs, connection and waiting need further solves; they were not asked for.")
     if values is not None:
+        from pypsa_aidc.plots.money import plot_values
+
         known = ", ".join(f"{shown(key)} {shown(value)} USD" for key, value in values["value"].items())
         alt = f"Value of flexibility by site: {known}."
-        pictures.append(Picture("Value of flexibility", alt, money.plot_values(values)))
+        pictures.append(Picture("Value of flexibility", alt, plot_values(values)))
         tables.append(Table("Value of flexibility", values, {"value": "USD", "uncertainty": "USD"}))
         text.append(
             "Values of flexibility come from solving again with one step more, or without waiting; discrete decisions "
@@ -319,6 +318,12 @@ def audit(report: AuditReport) -> Section:
         + (" Integrality is not among them: only the model of the solve has it, where it was checked." * at_rest),
     )
     return Section("Audit", text, (Picture("Audit", alt, report.plot()),), tuple(tables))
+
+
+def _summary(n: Network) -> pd.DataFrame:
+    """One row a site or fleet; with scenarios, what is expected over them."""
+    summary = Results(n).summary()
+    return pd.DataFrame(summary.xs(EXPECTED, level="scenario")) if n.has_scenarios else summary
 
 
 def _has_prices(accessor: Results) -> bool:

@@ -25,9 +25,9 @@ def test_cards_are_cost_and_bill_and_a_table_leads_to_them(rewarded) -> None:  #
     assert constant == pytest.approx(15.0 * 26.0, rel=1e-4)
     assert objective + constant == pytest.approx(cost, rel=1e-3)
     assert facts["operating cost"] == told.tables["What it pays"][3][1]
-    # Not from the bill: what comes out of the connection, PUE 1.25, at the price of the IT bus.
-    drawn = rewarded.links_t.p0["dc import"] / 1.25
-    assert bill == pytest.approx((drawn * rewarded.buses_t.marginal_price["dc IT"]).sum(), rel=1e-4)
+    # Not from the bill: what the meter takes, at the price of the grid bus.
+    drawn = rewarded.links_t.p0["dc import"]
+    assert bill == pytest.approx((drawn * rewarded.buses_t.marginal_price["grid"]).sum(), rel=1e-4)
     assert facts["bill"] == told.tables["What it pays"][4][1]
 
 

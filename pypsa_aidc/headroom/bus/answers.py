@@ -180,13 +180,12 @@ class BusHeadroom:
         Examples
         --------
         >>> import pypsa
-        >>> from pypsa_aidc.headroom import headroom
         >>> n = pypsa.Network(snapshots=range(3))
         >>> _ = n.add("Bus", ["A", "B"], v_nom=230.0)
         >>> _ = n.add("Line", "1", bus0="A", bus1="B", x=0.1, s_nom=100.0)
         >>> _ = n.add("Generator", "G", bus="A", p_nom=300.0, p_set=[50.0, 90.0, 60.0])
         >>> _ = n.add("Load", "L", bus="B", p_set=[50.0, 90.0, 60.0])
-        >>> found = headroom(n, by_snapshot=True)
+        >>> found = n.aidc.headroom(by_snapshot=True)
         >>> print(*found.fits(45.0)[["fits", "headroom", "misfits", "element"]].loc["B"])
         False 10.0 2 Line 1 (2)
         >>> found.misfits(45.0)["room"].tolist()
