@@ -207,4 +207,4 @@ def _missing(value: object) -> bool:
     """Whether a cell is empty: None, NaN, NaT or NA."""
     import pandas as pd
 
-    return bool(pd.isna(value))
+    return bool(pd.isna(value))  # type: ignore[call-overload]

@@ -68,7 +68,8 @@ def network(chosen: list[Instance]) -> pypsa.Network:
     sites = [f"s{position}" for position in range(len(chosen))]
     n.add("Bus", sites, carrier="AC")
     # Lines that carry nothing make it one sub-network: PyPSA looks at each of many by itself, and takes its time.
-    n.add("Line", sites[1:], suffix=" tie", bus0=sites[:-1], bus1=sites[1:], s_nom=0.0, x=1.0, carrier="AC")
+    if len(sites) > 1:
+        n.add("Line", sites[1:], suffix=" tie", bus0=sites[:-1], bus1=sites[1:], s_nom=0.0, x=1.0, carrier="AC")
     price = np.array([instance.price for instance in chosen]).T
     n.add("Generator", sites, suffix=" market", bus=sites, p_nom=100.0, marginal_cost=price)
     sun = np.array([instance.sun for instance in chosen]).T / 1.5
