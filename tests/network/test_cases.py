@@ -143,10 +143,11 @@ def test_time_limit_bounds_the_whole_call() -> None:
     jobs = [aidc.TrainingLoad(name, 864e18, modes, aidc.Rules(segments=24, jump=3)) for name in ("A", "B", "C")]
     n = grid(120, prices=rng.uniform(10, 90, 120))
     n.aidc.add("dc", bus="grid", gpus=16, jobs=jobs)
-    started = time.perf_counter()
+    # Time of this process: what other programs of the machine take does not count.
+    started = time.process_time()
     result = n.aidc.optimize(time_limit=5.0, output_flag=False, mip_rel_gap=1e-9)
     # HiGHS looks at the clock between rounds at the root, each of which takes about a second here.
-    assert time.perf_counter() - started < 5.0 * 1.1 + 2.5
+    assert time.process_time() - started < 5.0 * 1.1 + 2.5
     assert result.status == "time_limit"
     assert result.prices == "none" or (n.buses_t.marginal_price["grid"] > 0).all()
 
