@@ -261,7 +261,7 @@ def _check_arguments(n: pypsa.Network, chosen: pd.Index, horizon: int, overlap: 
 
 def _check_actual(n: pypsa.Network, chosen: pd.Index, key: object, frame: object, faults: Faults) -> None:
     """Note what keeps a frame from being a series of the network over the horizon."""
-    component, attribute = key if isinstance(key, tuple) and len(key) == 2 else (None, None)
+    component, attribute = map(str, key) if isinstance(key, tuple) and len(key) == 2 else ("", "")
     known = component in {each.name for each in n.components} and attribute in n.c[component].dynamic
     faults.require(known, "actual", key, "a component and one of its series")
     if not known or not faults.kind(f"actual {key}", frame, pd.DataFrame, "a frame over snapshots"):
