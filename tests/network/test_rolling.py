@@ -126,3 +126,35 @@ def test_what_cannot_be_rolled_is_refused() -> None:
     n.aidc.update("dc", jobs=ideal)
     with pytest.raises(UnsupportedError, match="without checkpoint continuity"):
         n.aidc.optimize_with_rolling_horizon(horizon=3)
+
+
+@pytest.mark.parametrize(
+    "actual",
+    [
+        ["wind"],
+        {"Generator": 1.0},
+        {("Generator", "p_max_pu"): pd.Series(1.0, range(HOURS), name="wind")},
+        {("Generator", "p_max_pu"): 1.0},
+        {("Generator", "p_max_pu"): "nan"},
+        {("Generator", "p_max_pu"): "text"},
+        {("Generator", "p_max_pu"): "twice"},
+    ],
+)
+def test_actual_values_that_are_none_are_refused(actual: object) -> None:
+    n = random_case(0)
+    wind = pd.DataFrame({"wind": 0.5}, n.snapshots)
+    odd = {
+        "nan": wind.mask(np.arange(HOURS)[:, None] < 2),
+        "text": wind.astype(str) + " MW",
+        "twice": wind.iloc[[0, *range(HOURS)]],
+    }
+    if isinstance(actual, dict):
+        actual = {key: odd.get(value, value) if isinstance(value, str) else value for key, value in actual.items()}
+    with pytest.raises(InputError, match="actual"):
+        n.aidc.optimize_with_rolling_horizon(horizon=3, expected=5.0, actual=actual, **QUIET)
+
+
+def test_whole_numbers_of_numpy_and_floats_are_windows() -> None:
+    n = random_case(0)
+    result = n.aidc.optimize_with_rolling_horizon(horizon=np.int64(HOURS), overlap=0.0, prices=False, **QUIET)
+    assert len(result.windows) == 1

@@ -153,6 +153,7 @@ def optimize_with_rolling_horizon(
     """
     chosen = network_snapshots(n, snapshots)
     _check_arguments(n, chosen, horizon, overlap, actual)
+    horizon, overlap = int(horizon), int(overlap)
     check_network(n, chosen)
     refresh(n, chosen)
     check_loads(n, chosen)
@@ -229,14 +230,9 @@ def _check_arguments(n: pypsa.Network, chosen: pd.Index, horizon: int, overlap: 
     faults.number("overlap", overlap, at_least=0, integer=True)
     if not len(faults):
         faults.require(overlap < horizon, "overlap", overlap, f"less than horizon = {horizon}")
-    for (component, attribute), frame in (actual or {}).items():
-        known = component in {each.name for each in n.components} and attribute in n.c[component].dynamic
-        faults.require(known, "actual", (component, attribute), "a component and one of its series")
-        if known:
-            there = frame.columns.isin(n.c[component].static.index)
-            faults.require(bool(there.all()), "actual", list(frame.columns[~there][:3]), f"names of n.c.{component}")
-            missing = chosen.difference(frame.index)
-            faults.require(not len(missing), "actual", list(missing[:3]), "a row for each snapshot")
+    if actual is not None and faults.kind("actual", actual, Mapping, "a dict of frames by (component, attribute)"):
+        for key, frame in actual.items():
+            _check_actual(n, chosen, key, frame, faults)
     faults.raise_any()
     if n.has_scenarios or n.has_investment_periods:
         raise UnsupportedError(
@@ -261,6 +257,27 @@ def _check_arguments(n: pypsa.Network, chosen: pd.Index, horizon: int, overlap: 
             f"a rolling horizon with jobs without checkpoint continuity ({', '.join(free)}): they are a bound that no "
             "job can execute, and have no state to carry over. Solve all snapshots at once."
         )
+
+
+def _check_actual(n: pypsa.Network, chosen: pd.Index, key: object, frame: object, faults: Faults) -> None:
+    """Note what keeps a frame from being a series of the network over the horizon."""
+    component, attribute = map(str, key) if isinstance(key, tuple) and len(key) == 2 else ("", "")
+    known = component in {each.name for each in n.components} and attribute in n.c[component].dynamic
+    faults.require(known, "actual", key, "a component and one of its series")
+    if not known or not faults.kind(f"actual {key}", frame, pd.DataFrame, "a frame over snapshots"):
+        return
+    assert isinstance(frame, pd.DataFrame)
+    there = frame.columns.isin(n.c[component].static.index)
+    faults.require(bool(there.all()), "actual", list(frame.columns[~there][:3]), f"names of n.c.{component}")
+    repeated = [*frame.columns[frame.columns.duplicated()], *frame.index[frame.index.duplicated()]]
+    faults.require(not repeated, f"actual {key}", repeated[:3], "each snapshot and each name once")
+    missing = chosen.difference(frame.index)
+    faults.require(not len(missing), "actual", list(missing[:3]), "a row for each snapshot")
+    if repeated or len(missing):
+        return
+    numbers = frame.loc[chosen].apply(pd.to_numeric, errors="coerce")
+    bad = [name for name in frame.columns if numbers[name].isna().any()]
+    faults.require(not bad, f"actual {key}", bad[:3], "a number at each snapshot, in columns of these names")
 
 
 def _own_energy(n: pypsa.Network, generators: Sequence[str]) -> pd.Series:
