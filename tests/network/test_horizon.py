@@ -89,6 +89,7 @@ def test_each_job_does_its_tranche_in_every_representative_day() -> None:
     assert n.generators.loc["dc A", "e_sum_min"] == pytest.approx(182.5 * 2 * 4.0)
 
 
+@pytest.mark.filterwarnings("ignore::pypsa_aidc.errors.SeriesWarning")
 def test_budgets_over_representative_days_are_refused() -> None:
     n = days()
     n.aidc.add_fleet("f", bus="grid", p_nom=10.0, surface={1: 1.0}, peak=10.0, events=1)
