@@ -246,8 +246,8 @@ class _Solve:
         self.built = time.perf_counter()
         if n.model.is_quadratic and discrete(n.model) and not self.options.bears_quadratic_and_integers:
             raise UnsupportedError(f"a quadratic objective beside decisions in whole numbers. {QUADRATIC}")
-        # linopy drops rows without a limit, of lines without a rating, only when it solves: too late for labels that the
-        # first schedule has looked up.
+        # linopy drops rows without a limit, of lines without a rating, only when it solves: too late for labels that
+        # the first schedule has looked up.
         n.model.constraints.sanitize_infinities()
         options = self.options
         if start is not None and self.loads:
