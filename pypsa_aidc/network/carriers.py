@@ -9,6 +9,7 @@ import pandas as pd
 import pypsa
 from numpy.typing import NDArray
 
+from pypsa_aidc.errors import Faults
 from pypsa_aidc.network.pypsa_api import names
 
 _BACKSTOP = re.compile(
@@ -58,6 +59,14 @@ def backstops(n: pypsa.Network) -> pd.Series:
     by_carrier = carrier.str.contains(_BACKSTOP) | (carrier == "load")
     reasons |= {name: f"carrier {carrier[name]!r}" for name in static.index[by_carrier]}
     return pd.Series(reasons, dtype=object).reindex([name for name in static.index if name in reasons])
+
+
+def refuse_not_electric(n: pypsa.Network, bus: str, faults: Faults) -> None:
+    """Note a fault for a bus of the network that carries no electricity."""
+    labels = names(n.buses.index) == bus
+    if labels.any() and not electric(n)[labels].all():
+        carrier = n.buses.loc[labels, "carrier"].iloc[0]
+        faults.add("bus", bus, "a bus of the grid", f"Its carrier {carrier!r} takes no AI data center.")
 
 
 def electric(n: pypsa.Network) -> NDArray[np.bool_]:

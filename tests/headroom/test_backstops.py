@@ -8,7 +8,7 @@ import pypsa
 import pytest
 
 from pypsa_aidc.errors import InputError
-from tests.network.tiny import QUIET
+from tests.network.tiny import QUIET, site
 
 SHEDDING: dict[str, dict[str, Any]] = {
     "by carrier": {"carrier": "load shedding", "p_nom": 1e6, "marginal_cost": 90.0},
@@ -56,3 +56,14 @@ def test_buses_of_heat_have_no_headroom() -> None:
 def test_a_contingency_that_is_no_name() -> None:
     with pytest.raises(InputError, match="contingencies: given 0, expected an active Line"):
         two_buses(p_nom=50.0, marginal_cost=400.0).aidc.headroom(contingencies=[0])
+
+
+def test_they_are_named_before_a_solve_and_heat_takes_no_site() -> None:
+    n = two_buses(**SHEDDING["by carrier"])
+    (found,) = [each for each in n.aidc.check() if "load shedding" in each.what]
+    assert str(found).startswith("note: Generator 'A more': stands for load shedding, by carrier 'load shedding'")
+    n.add("Bus", "boiler", carrier="urban heat")
+    for add in (lambda: site(n, bus="boiler"), lambda: n.aidc.add_fleet("f", bus="boiler", p_nom=5.0)):
+        with pytest.raises(InputError, match="'urban heat' takes no AI data center"):
+            add()
+    assert list(n.links.index) == []

@@ -12,6 +12,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError, StaleError
+from pypsa_aidc.network.carriers import backstops
 from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import reasons_alone
 from pypsa_aidc.network.checks.quadratic import QUADRATIC, quadratic_costs, whole_numbers
@@ -115,7 +116,7 @@ def check(n: pypsa.Network) -> Findings:
     found = list(_unknown_buses(n))
     if not found:
         found += _faults(lambda: check_network(n), "error")
-    found += [*_series(n), *_ratings(n)]
+    found += [*_series(n), *_ratings(n), *_backstops(n)]
     broken = _faults(lambda: loads(n), "error")
     found += broken
     if not broken:
@@ -147,6 +148,18 @@ def _faults(call: Callable[[], object], severity: Severity) -> list[Finding]:
             for fault in error.faults
         ]
     return []
+
+
+def _backstops(n: pypsa.Network) -> Iterator[Finding]:
+    """Generators that stand for load which is not served, each name once."""
+    found = backstops(n)
+    first = dict(zip(names(found.index), found, strict=True))
+    if first:
+        name, why = next(iter(first.items()))
+        others = f", as do {len(first) - 1} others" if len(first) > 1 else ""
+        what = f"stands for load shedding, by {why}{others}"
+        remedy = "It is no supply of headroom; where it runs, load is not served."
+        yield Finding("note", f"Generator {name!r}", what, remedy)
 
 
 def _quadratic(n: pypsa.Network) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, InputError, UnitWarning
 from pypsa_aidc.fleet import Contract, Surface
+from pypsa_aidc.network.carriers import refuse_not_electric
 from pypsa_aidc.network.loads.fleet.budgets import budget_periods
 from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.loads.fleet.terms import Dependable, FleetTerms, Period, depths_of
@@ -156,6 +157,7 @@ def add_fleet(
     faults = Faults(f"n.aidc.add_fleet {name!r}")
     check_new_name(n, name, Fleet.parts_of(name), faults)
     faults.require(bus in names(n.buses.index), "bus", bus, "a bus of the network")
+    refuse_not_electric(n, bus, faults)
     capacity = _capacity(p_nom, p_nom_extendable, p_nom_min, p_nom_max, capital_cost, faults)
     load = aligned(profile, n.snapshots, "profile", faults)
     shed = None if relief is None else aligned(relief, n.snapshots, "relief", faults)

@@ -12,6 +12,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.network.carriers import refuse_not_electric
 from pypsa_aidc.network.loads.decisions import outdate
 from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
 from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
@@ -114,6 +115,7 @@ def add(
     check_new_name(n, name, Site.parts_of(name), faults)
     known_bus = isinstance(bus, str) and bus in names(n.buses.index)
     faults.require(known_bus, "bus", bus, "a bus of the network")
+    refuse_not_electric(n, bus, faults)
     faults.number("gpus", gpus, at_least=1, integer=True)
     for label, switch in (("p_nom_extendable", p_nom_extendable), ("draw_idle", draw_idle)):
         faults.flag(label, switch)
