@@ -138,6 +138,9 @@ def test_what_cannot_be_rolled_is_refused() -> None:
         {("Generator", "p_max_pu"): "nan"},
         {("Generator", "p_max_pu"): "text"},
         {("Generator", "p_max_pu"): "twice"},
+        {("Generator", "p_max_pu"): "digits"},
+        {("Generator", "p_max_pu"): "infinite"},
+        {("Generator", "p"): "output"},
     ],
 )
 def test_actual_values_that_are_none_are_refused(actual: object) -> None:
@@ -146,6 +149,9 @@ def test_actual_values_that_are_none_are_refused(actual: object) -> None:
     odd = {
         "nan": wind.mask(np.arange(HOURS)[:, None] < 2),
         "text": wind.astype(str) + " MW",
+        "digits": wind.astype(str),
+        "infinite": wind.replace(0.5, np.inf),
+        "output": wind,
         "twice": wind.iloc[[0, *range(HOURS)]],
     }
     if isinstance(actual, dict):

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
 from pypsa_aidc.errors import Faults, StaleError, UnsupportedError
 from pypsa_aidc.network.checks.after import AuditReport, audit
@@ -263,7 +264,8 @@ def _check_actual(n: pypsa.Network, chosen: pd.Index, key: object, frame: object
     """Note what keeps a frame from being a series of the network over the horizon."""
     component, attribute = map(str, key) if isinstance(key, tuple) and len(key) == 2 else ("", "")
     known = component in {each.name for each in n.components} and attribute in n.c[component].dynamic
-    faults.require(known, "actual", key, "a component and one of its series")
+    known = known and str(n.c[component].defaults.at[attribute, "status"]).startswith("Input")
+    faults.require(known, "actual", key, "a component and one of its input series")
     if not known or not faults.kind(f"actual {key}", frame, pd.DataFrame, "a frame over snapshots"):
         return
     assert isinstance(frame, pd.DataFrame)
@@ -275,9 +277,9 @@ def _check_actual(n: pypsa.Network, chosen: pd.Index, key: object, frame: object
     faults.require(not len(missing), "actual", list(missing[:3]), "a row for each snapshot")
     if repeated or len(missing):
         return
-    numbers = frame.loc[chosen].apply(pd.to_numeric, errors="coerce")
-    bad = [name for name in frame.columns if numbers[name].isna().any()]
-    faults.require(not bad, f"actual {key}", bad[:3], "a number at each snapshot, in columns of these names")
+    rows = frame.loc[chosen]
+    bad = [name for name in rows if not (is_numeric_dtype(rows[name]) and np.isfinite(rows[name].astype(float)).all())]
+    faults.require(not bad, f"actual {key}", bad[:3], "finite numbers at all snapshots, in columns of these names")
 
 
 def _own_energy(n: pypsa.Network, generators: Sequence[str]) -> pd.Series:
