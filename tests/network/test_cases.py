@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 
@@ -73,7 +74,9 @@ class TestOtherVariables:
         n = grid()
         n.add("Load", "town", bus="grid", p_set=2.0)
         n.add("Generator", "dump", bus="grid", sign=-1, p_nom=100)
-        result = n.aidc.optimize(extra_functionality=self.blocks, **QUIET)
+        # The command line, which other tests run in this process, quiets libraries and this package.
+        with caplog.at_level(logging.WARNING, logger="pypsa_aidc"):
+            result = n.aidc.optimize(extra_functionality=self.blocks, **QUIET)
         # The market cannot sell the 2 MW that are wanted: 6 MW at 8, 7, … 1 USD/MWh.
         assert result.objective == pytest.approx(6 * 36)
         assert result.prices == "none"
