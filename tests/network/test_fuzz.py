@@ -153,5 +153,5 @@ def compare(seed: int) -> str:
 
 
 def test_networks_at_random_are_as_in_plain_pypsa() -> None:
-    ended = pd.Series([compare(seed) for seed in range(40)]).value_counts()
-    assert ended["equal"] >= 15
+    ended = pd.Series([compare(seed) for seed in range(16)]).value_counts()
+    assert ended["equal"] >= 3
