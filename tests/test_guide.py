@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -37,6 +38,14 @@ def flat(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+def test_the_registry_can_import_the_kind_in_the_guide() -> None:
+    """The registry imports the module of a kind, so the module must not ask it for anything while it is imported."""
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+    at_the_top = [node.module for node in ast.parse(code).body if isinstance(node, ast.ImportFrom)]
+    assert "pypsa_aidc.network.loads.protocol" in at_the_top
+    assert registry.__name__ not in at_the_top
+
+
 def test_the_kind_of_load_in_the_guide_works(flat: ModuleType, tmp_path: Path) -> None:
     """4, 3, 2, 1 MW at 4, 3, 2, 1 USD/MWh: 30 USD; the same from a file, and frozen for plain PyPSA."""
     n = grid(4)
@@ -49,6 +58,10 @@ def test_the_kind_of_load_in_the_guide_works(flat: ModuleType, tmp_path: Path) -
     read = aidc.load(tmp_path / "n.nc")
     assert read.aidc.power()["web", "meter"].tolist() == pytest.approx([4.0, 3.0, 2.0, 1.0])
     assert pypsa.Network(tmp_path / "n.nc").aidc.jobs.index.tolist() == [("web", "flat")]
+    longer = aidc.load(tmp_path / "n.nc")
+    longer.set_snapshots(longer.snapshots.union(longer.snapshots + (longer.snapshots[-1] - longer.snapshots[0])))
+    with pytest.raises(aidc.StaleError, match="profile of 'web'"):
+        longer.aidc.optimize(output_flag=False)
     n.generators_t.p["web"] = 1.0
     assert "draws its profile" in set(n.aidc.audit().violations["check"])
     with pytest.raises(aidc.InputError) as caught:

@@ -81,7 +81,8 @@ def main() -> None:
         code = app(standalone_mode=len(sys.argv) < 2)
     except UsageError as error:
         verb = error.ctx.command_path if error.ctx else "pypsa-aidc"
-        _fail(f"{verb}: {plainly(error.format_message())}. See {verb} --help.", EXIT_BAD_INPUT)
+        said = plainly(error.format_message())
+        _fail(f"{verb}: {said}{'' if said.endswith(('.', '?')) else '.'} See {verb} --help.", EXIT_BAD_INPUT)
     except AIDCError as error:
         codes = {InputError: EXIT_BAD_INPUT, NotSolvedError: EXIT_NO_SOLUTION}
         _fail(str(error), next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_REFUSED))

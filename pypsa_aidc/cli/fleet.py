@@ -222,7 +222,13 @@ def _inspect(reply: Reply, found: fleets.Trace | None, out: Path, max_rejected: 
     from pypsa_aidc.fleet.trace.tables import scan
 
     faults = reply.faults
-    faults.require(found is not None, "--inspect", None, "a trace")
+    faults.require(
+        found is not None,
+        "trace",
+        None,
+        "a folder, table or archive to look at",
+        "E.g. pypsa-aidc fleet jobs.csv --inspect.",
+    )
     faults.raise_any()
     assert found is not None
     layout = found.layout

@@ -110,7 +110,12 @@ def compare(
 
 def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> list[Site]:
     faults = Faults("n.aidc.compare")
-    faults.require(bool(known) if site is None else site in known, "site", site, f"one of {sorted(known)}")
+    if known:
+        faults.require(site is None or site in known, "site", site, f"one of {sorted(known)}")
+    else:
+        faults.require(
+            False, "n", "no site", "at least one", "Add one with n.aidc.add; other loads cannot be compared."
+        )
     faults.require(bool(only), "only", only, f"some of {', '.join(_CASES)}")
     for case in only:
         faults.require(case in _CASES, "only", case, f"some of {', '.join(_CASES)}")

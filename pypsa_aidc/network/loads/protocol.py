@@ -12,11 +12,12 @@ A load that draws a profile up to a price cap shows what is needed (whole, with 
 2. Write a frozen dataclass that derives from `Load`, with the same `word`. Its `read` goes through
    ``specified(n.generators, cls.word)`` of `spec.column` and turns each text into an object with `spec.schema.parse`.
 3. Write ``add_capped(n, name, ...)``. Check all arguments first, with `errors.Faults`: the name with
-   `registry.check_new_name`, series with `spec.series.aligned`; ``faults.raise_any()`` before anything is written. Then
+   `registry.check_new_name` (imported within the function, as the registry imports the module), series with
+   `spec.series.aligned`; ``faults.raise_any()`` before anything is written. Then
    add standard PyPSA components (a load whose power is decided is a Generator with ``sign=-1``: its `p` is what it
    draws, its `marginal_cost`, negative, what drawing is worth to it) and keep the specification with
    ``store(n.generators, {name: dump("capped", {"cap": cap})})``.
-4. Put the class into `KINDS` of ``registry.py``. That is the only line outside the module.
+4. Import the class in ``registry.py`` and put it into `KINDS`. Nothing else outside the module changes.
 
 It then is optimised, audited, billed, frozen, exported, loaded and removed like the others, also beside them. Of the
 members below, `read`, `parts_of`, `power` and `audit` have to be written. The others have a default that is right for a
@@ -41,6 +42,7 @@ What they are given and have to keep to:
 - Networks may have scenarios: look components up with `pypsa_api.columns` and `pypsa_api.rows`, which find them by
   name with scenarios and without; or refuse scenarios in `refuse_unsupported`.
 - Power is in MW, energy in MWh, money in USD; frames over snapshots have the labels of ``n.snapshots``.
+- A load that sets the price in some hours, as one at its cap does, names them in `undetermined`: frozen, it is data.
 - A series is stored with the snapshots that it was given for (`spec.coverage.coverage`), and `check` looks whether they
   still are the network's (`check_coverage`): PyPSA fills in defaults without a word.
 - Nothing is kept outside the network: an object is made anew each time the network is asked, so that copies, slices and

@@ -80,6 +80,10 @@ def price(n: pypsa.Network, /, **solver_options: Any) -> str:
     except ValueError as error:
         raise NotSolvedError(f"the solution is not integral, so no paths can be fixed: {error}") from error
     if difference > _AGREEMENT * max(1.0, abs(reached)):
-        logger.warning("the LP with fixed paths is %g USD from the MILP: its gap lies in the dispatch", difference)
+        logger.warning(
+            "the LP with fixed paths is %g USD from the objective that the solver reported for the MILP: its gap lies "
+            "in the dispatch or, where this is more than the gap, that objective is not the cost of the dispatch",
+            difference,
+        )
     assign(n)
     return f"fixed-path {kind}"
