@@ -232,3 +232,20 @@ def test_a_job_does_not_wait_before_its_arrival() -> None:
     waiting.aidc.optimize(**QUIET)
     assert waiting.aidc.schedule()["restart"].tolist() == [True, False]
     assert waiting.aidc.power()["dc", "A"].tolist() == pytest.approx([0, 0, 0, 0, 3, 2])
+
+
+def test_the_objective_is_what_the_dispatch_costs() -> None:
+    """The example of README: HiGHS 1.16 says 4542.90 USD where presolve decides all after a first schedule."""
+    n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=24, freq="h"))
+    n.add("Carrier", "AC")
+    n.add("Bus", "grid", carrier="AC")
+    price = [30.0] * 8 + [90.0] * 12 + [40.0] * 4
+    n.add("Generator", "market", bus="grid", carrier="AC", p_nom=500, marginal_cost=price)
+    job = aidc.Job("A", aidc.Transformer.preset("LLaMA-3 70B"), 15e12, 2048, 8192, tranche_ratio=0.01, deadline=24)
+    load = aidc.TrainingLoad.of(job, aidc.generate_modes(job, "H100", gpus=16384), segments=12)
+    n.aidc.add("dc1", bus="grid", pue=1.2, base_load=2.0, gpus=16384, p_nom=30, jobs=[load])
+    result = n.aidc.optimize(**QUIET)
+    paid = float(n.generators_t.p["market"] @ np.array(price))
+    assert (result.objective, result.bound) == pytest.approx((paid, paid), rel=1e-6)
+    assert n.objective == pytest.approx(paid)
+    assert n.aidc.optimize(warm_start=False, **QUIET).objective == pytest.approx(paid, rel=1e-6)

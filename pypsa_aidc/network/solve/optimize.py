@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import AIDCError, InfeasibleError, NotSolvedError, UnsupportedError
+from pypsa_aidc.errors import AIDCError, AuditError, InfeasibleError, NotSolvedError, UnsupportedError
 from pypsa_aidc.network.checks.after import audit
 from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import explain
@@ -27,7 +27,7 @@ from pypsa_aidc.network.loads.registry import check_loads, loads, refresh
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
 from pypsa_aidc.network.model.storage import charging_and_discharging, check_exclusive
-from pypsa_aidc.network.pypsa_api import bound_of, discrete, objective_of, solve_network
+from pypsa_aidc.network.pypsa_api import bound_of, discrete, misstates_objective, objective_of, solve_network
 from pypsa_aidc.network.solve.gap import Gap
 from pypsa_aidc.network.solve.outages import secure_outages
 from pypsa_aidc.network.solve.prices import price
@@ -37,6 +37,8 @@ from pypsa_aidc.progress import waiting
 from pypsa_aidc.training import Formulation
 
 logger = logging.getLogger(__name__)
+
+_MISSTATED = "the solver's objective is not what its own solution costs. Another solver, or version of it, would do."
 
 
 def optimize(
@@ -118,10 +120,18 @@ def optimize(
         refuse_quadratic(n, snapshots, linearized=bool(kwargs.get("linearized_unit_commitment")))
     outages, skipped = secure_outages(n, branch_outages)
     switched: list[str] = []
+    warm_start = warm_start and bool(found)
     while True:
-        solve = _Solve(formulation, tuple(switched), warm_start and bool(found), prices, extra_functionality, options)
+        solve = _Solve(formulation, tuple(switched), warm_start, prices, extra_functionality, options)
         status, condition = solve.run(n, snapshots, outages)
         _refuse_no_solution(n, snapshots, status, condition, formulation)
+        if misstates_objective(n.model):
+            if not warm_start:
+                clear_results(n)
+                raise AuditError(_MISSTATED)
+            logger.info("the solver's objective is not what its solution costs: solved again without a first schedule")
+            warm_start = False
+            continue
         objective, bound, has_integers = objective_of(n.model), bound_of(n.model), bool(discrete(n.model))
         both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
         if not both:
@@ -189,6 +199,8 @@ def solve_window(
                 "to do. If a forecast was wrong, more supply, a later deadline or a larger connection would do."
             )
         raise NotSolvedError(f"{span}: the solver stopped with {condition!r} and without a feasible dispatch.")
+    if misstates_objective(n.model):
+        raise AuditError(f"{span}: {_MISSTATED}")
     record(n)
     has_integers = bool(discrete(n.model))
     bound = bound_of(n.model) if has_integers else float(value)
