@@ -107,7 +107,7 @@ class _Relaxation:
         self.coupling = matrix[self.coupling_rows][:, path].T.tocsr()
         self.cost = np.asarray(m.matrices.c, dtype=float)
         self.own_cost = self.cost[path]
-        self.occupancy = [each.graph.occupancy() for each in paths.placed]
+        self.holding = [each.graph.holding() for each in paths.placed]
         self.flows: dict[int, Floats] = {}
 
     def solve(self) -> bool:
@@ -187,7 +187,7 @@ class _Relaxation:
     def _cheapest(self, position: int, preference: float = 0.0) -> Floats | None:
         """Cheapest path of a job within what the fixed jobs leave of the pool, of equal ones the relaxation's."""
         graph = self.paths.placed[position].graph
-        edge, slot, _, gpus = self.occupancy[position]
+        edge, slot, gpus = self.holding[position]
         blocked = np.bincount(edge, gpus > self._left(position)[slot] + 1e-6, minlength=len(graph)) > 0
         cost = self._edge_costs()[position]
         used = np.asarray(self.highs.getSolution().col_value)[self.edges[position]]
@@ -202,7 +202,7 @@ class _Relaxation:
         for other, flow in self.flows.items():
             neighbour = self.paths.placed[other]
             if other != position and neighbour.site == each.site and neighbour.window is each.window:
-                edge, slot, _, gpus = self.occupancy[other]
+                edge, slot, gpus = self.holding[other]
                 left -= np.bincount(slot, gpus * flow[edge], minlength=len(left))
         return left
 
