@@ -55,6 +55,7 @@ class AIDC(Results):
     audit = _asks(network.audit)
     explain = _asks(network.explain)
     compare = _asks(network.compare)
+    break_even = _asks(network.break_even)
     values = _asks(network.values)
     freeze = _asks(network.freeze)
     thaw = _asks(network.thaw)

@@ -24,7 +24,7 @@ from .solve.prices import price
 from .solve.result import Result, clear_results
 from .solve.rolling import RollingResult, optimize_with_rolling_horizon
 from .solve.scenarios import SCENARIOS, describe, scenario_network, uses_storage
-from .whatif import compare, values
+from .whatif import break_even, compare, values
 
 __all__ = [
     "KINDS",
@@ -44,6 +44,7 @@ __all__ = [
     "add_fleet",
     "add_fleet_constraints",
     "audit",
+    "break_even",
     "check",
     "check_network",
     "clear_results",

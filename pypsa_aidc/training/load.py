@@ -106,6 +106,9 @@ class TrainingLoad:
         modes: ModeTable | Iterable[Mode],
         rules: Rules | None = None,
         baseline: Size | Layout | None = None,
+        *,
+        transitions: tuple[Transition, ...] = (),
+        gpu_value: float | None = None,
         **options: Any,
     ) -> TrainingLoad:
         """Build a load from a descriptor and its modes.
@@ -120,6 +123,10 @@ class TrainingLoad:
             Rules, or leave out and give their fields as `options`.
         baseline
             Size (p, q, d) or `Layout` of the mode of fixed training, feasible but maybe dominated.
+        transitions
+            What changes between single pairs of modes take; see the class.
+        gpu_value
+            USD for each GPU-hour that the job occupies, at least 0; `None` for the value of its site.
         options
             Fields of `Rules`.
 
@@ -150,7 +157,7 @@ class TrainingLoad:
         fixed = None
         if baseline is not None:
             fixed = modes.mode(baseline) if isinstance(modes, ModeTable) else _of_size(job.name, usable, baseline)
-        return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description)
+        return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description, transitions, gpu_value)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the work, and what each mode makes of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -154,16 +154,27 @@ def cost_of_changes(n: pypsa.Network, site: Site) -> float:
 
 def gpu_costs(n: pypsa.Network, site: Site) -> dict[str, float]:
     """Worth in USD of the GPU-hours that each job of a site occupies, weighted as the objective weighs them."""
-    costs = {load.name: 0.0 for load in site.jobs.values()}
-    if is_valued(site):
-        chosen = solved_snapshots(n, {site.name: site})
-        for generator, runs in read(n, {site.name: site}).items():
-            load = site.jobs[generator]
-            for window, steps in runs:
-                value = values_of(n, site, load, chosen[window.positions])
-                gpus = occupied(steps, load, window.slots)
-                costs[load.name] += float((gpus * value * window.weight * window.slots.hours).sum())
-    return costs
+    if not is_valued(site):
+        return {load.name: 0.0 for load in site.jobs.values()}
+    return _occupied_hours(n, site, lambda load, snapshots: values_of(n, site, load, snapshots))
+
+
+def gpu_hours(n: pypsa.Network, site: Site) -> float:
+    """GPU-hours that the jobs of a site occupy, held ones included, weighted as the objective weighs them."""
+    return sum(_occupied_hours(n, site, lambda _, snapshots: np.ones(len(snapshots))).values())
+
+
+def _occupied_hours(
+    n: pypsa.Network, site: Site, value: Callable[[TrainingLoad, pd.Index], Floats]
+) -> dict[str, float]:
+    found = {load.name: 0.0 for load in site.jobs.values()}
+    chosen = solved_snapshots(n, {site.name: site})
+    for generator, runs in read(n, {site.name: site}).items():
+        load = site.jobs[generator]
+        for window, steps in runs:
+            weight = value(load, chosen[window.positions]) * window.weight * window.slots.hours
+            found[load.name] += float((occupied(steps, load, window.slots) * weight).sum())
+    return found
 
 
 def solved_snapshots(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.Index:
