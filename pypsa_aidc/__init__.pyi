@@ -15,6 +15,7 @@ from .errors import (
 from .fleet import Contract, Envelope, Surface
 from .network import compose, extra_functionality, from_matpower, load
 from .progress import show_progress
+from .sweeps import sweep
 from .training import (
     GPU,
     Job,
@@ -59,5 +60,6 @@ __all__ = [
     "network",
     "read_profile",
     "show_progress",
+    "sweep",
     "training",
 ]

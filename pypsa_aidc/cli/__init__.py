@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pypsa_aidc
-from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, surface
+from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, surface, sweep
 from pypsa_aidc.cli.reply import told
 from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
@@ -30,7 +30,8 @@ EXIT_STOPPED = 130
 app = typer.Typer(
     name="pypsa-aidc",
     help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution, "
-    "130 stopped; check: 0 nothing, 1 warnings, 2 errors. 3 is also a file without the solution that a verb needs.",
+    "130 stopped; sweep: 1 some points failed; "
+    "check: 0 nothing, 1 warnings, 2 errors. 3 is also a file without the solution that a verb needs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -64,6 +65,8 @@ for call in (
     headroom.headroom,
 ):
     app.command(call.__name__, cls=Verb)(offered(call))
+# Its file has one purpose: function and grid at the top, no sections of verbs.
+app.command("sweep")(offered(sweep.sweep))
 app.command("schema")(files.schema)
 
 

@@ -12,7 +12,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, InputError, PriceWarning, StaleError, UnsupportedError
 from pypsa_aidc.network.loads.registry import by_kind, loads, refresh, solved
 from pypsa_aidc.network.model.storage import CHARGES
-from pypsa_aidc.network.pypsa_api import columns, model_of, names
+from pypsa_aidc.network.pypsa_api import columns, model_of, names, scenario_networks
 from pypsa_aidc.network.solve.result import stored_result
 
 _SET_POINT = "p_set"
@@ -87,8 +87,9 @@ def freeze(n: pypsa.Network) -> None:
         "Solve all of them, or freeze the part that is solved: n.copy(snapshots=...).",
     )
     faults.raise_any(StaleError)
-    for text in [text for _, own in found for load in own.values() for text in load.undetermined(n)]:
-        warnings.warn(text, PriceWarning, stacklevel=3)
+    for scenario, one in (scenario_networks(n) if n.has_scenarios else {"": n}).items():
+        for text in [text for _, own in found for load in own.values() for text in load.undetermined(one)]:
+            warnings.warn(f"scenario {scenario}: {text}" if scenario else text, PriceWarning, stacklevel=3)
     labels = n.generators.index[names(n.generators.index).isin(decided)]
     # A solver keeps limits only to its tolerance; as data, a power beyond them would be infeasible.
     power = n.c.generators.dynamic["p"]

@@ -31,7 +31,8 @@ read and written        `word`, `component`, `words`, `read`, `name`, `name_of`,
                         `remove`, `rows`
 before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`
 in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
-after a solve           `decisions`, `solved`, `check_results`, `audit`, `power`, `accounts`, `summary`, `costless`
+after a solve           `decisions`, `solved`, `check_results`, `decided_before`, `audit`, `power`, `accounts`,
+                        `summary`, `costless`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
 words                   `reason_alone`, `reason`
 what if                 `changes`
@@ -66,6 +67,7 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.model.ahead import Ahead
+from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import stored
 from pypsa_aidc.network.spec.schema import kind_of
@@ -322,6 +324,7 @@ class Load(ABC):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> Built:
         """Put variables and constraints of all loads of the kind into ``n.model``.
 
@@ -337,6 +340,8 @@ class Load(ABC):
             Of the graphs of training jobs.
         ahead
             Place of the model in a rolling horizon, if there is one.
+        recourse
+            From when on loads decide by scenario, in a network with scenarios; else `None`.
         """
         return Built()
 
@@ -360,6 +365,10 @@ class Load(ABC):
 
     def check_results(self, n: pypsa.Network, faults: Faults) -> None:
         """Note where power in the network is not that of the decisions: it was solved again without them."""
+
+    def decided_before(self, n: pypsa.Network, moment: object | None) -> Sequence[object]:
+        """What has been decided that starts before a snapshot, or all of it: the same in all scenarios until then."""
+        return ()
 
     @abstractmethod
     def audit(self, n: pypsa.Network) -> Iterator[Check]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -76,6 +76,38 @@ def operating_costs(n: pypsa.Network) -> pd.DataFrame:
     frame = whole.groupby(level=["component", "carrier"], sort=False).sum() if len(whole) else whole
     frame.attrs["units"] = {"energy": "MWh", "cost": "USD"}
     return frame
+
+
+def operating_objective(costs: pd.DataFrame, n: pypsa.Network) -> float:
+    """What a scenario costs in PyPSA's objective without investment: `operating_costs` less its constant, USD."""
+    return float(costs["cost"].drop("Investment", level="component", errors="ignore").sum()) - rewards(n)
+
+
+def with_risk(
+    costs: pd.DataFrame, risk: Mapping[str, float], scenarios: Mapping[str, tuple[float, float]]
+) -> pd.DataFrame:
+    """Costs with what a risk preference adds to their expectation.
+
+    Parameters
+    ----------
+    costs
+        Expected costs.
+    risk
+        PyPSA's `alpha` and `omega`; empty for none.
+    scenarios
+        Probability and operating cost in USD of each scenario.
+    """
+    if not risk:
+        return costs
+    probability, cost = (np.array(values) for values in zip(*scenarios.values(), strict=True))
+    excess = np.maximum(cost[None, :] - cost[:, None], 0.0) @ probability
+    expected, tail = float(probability @ cost), float((cost + excess / (1 - risk["alpha"])).min())
+    row = pd.DataFrame(0.0, pd.MultiIndex.from_tuples([("Risk", "CVaR")], names=costs.index.names), costs.columns)
+    row["cost"] = risk["omega"] * (tail - expected)
+    whole = pd.concat([costs, row])
+    told = {"alpha": risk["alpha"], "omega": risk["omega"], "expected": expected, "cvar": tail}
+    whole.attrs = costs.attrs | {"risk": told}
+    return whole
 
 
 def rewards(n: pypsa.Network) -> float:

@@ -22,6 +22,7 @@ from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.model.linear import over, weighted_sum
+from pypsa_aidc.network.model.recourse import Recourse, agree, weigh
 from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.edges import WAIT
 from pypsa_aidc.training.graph.state import JobState
@@ -61,6 +62,8 @@ class PlacedGraph:
     window: Window
     graph: CheckpointGraph
     gpu_value: Floats
+    scenario: str | None = None
+    """The scenario whose path it is; `None` for one path in all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +78,14 @@ class Paths(Built):
         The sites they belong to.
     ahead
         The place in a rolling horizon, if there is one.
+    recourse
+        What is decided by scenario, in a network with scenarios.
     """
 
     placed: tuple[PlacedGraph, ...]
     sites: Mapping[str, Site]
     ahead: Ahead | None = None
+    recourse: Recourse | None = None
 
     integers: ClassVar[tuple[str, ...]] = (PATH,)
 
@@ -96,6 +102,20 @@ class Paths(Built):
     def split(self, flow: Floats) -> list[Floats]:
         """Cut the solution of `PATH` into the parts of each graph."""
         return np.split(flow, np.cumsum([len(each.graph) for each in self.placed])[:-1]) if self.placed else []
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios, where any job has a path of its own in each of them."""
+        own = {each.scenario for each in self.placed} - {None}
+        return list(self.recourse.scenarios) if own and self.recourse is not None else []
+
+    @property
+    def copies(self) -> list[list[int]]:
+        """Positions in `placed` of the graphs of each job in each window: one, or one for each scenario."""
+        found: dict[tuple[str, object], list[int]] = {}
+        for position, each in enumerate(self.placed):
+            found.setdefault((each.generator, each.window.period), []).append(position)
+        return list(found.values())
 
     @property
     def generators(self) -> dict[str, tuple[str, TrainingLoad]]:
@@ -134,6 +154,7 @@ def build_paths(
     snapshots: pd.Index | None = None,
     formulation: Formulation = "time",
     ahead: Ahead | None = None,
+    recourse: Recourse | None = None,
 ) -> Paths:
     """Build the graphs of all jobs for the given snapshots; in a rolling horizon, of what is left of them.
 
@@ -147,21 +168,16 @@ def build_paths(
     horizon, chosen = windows(n, snapshots), network_snapshots(n, snapshots)
     if ahead is not None:
         return Paths(tuple(_placed_ahead(n, sites, len(horizon[0].slots), formulation, ahead)), sites, ahead)
-    return Paths(
-        tuple(
-            PlacedGraph(
-                site.name,
-                generator,
-                window,
-                checkpoint_graph(load, window.slots, formulation),
-                values_of(n, site, load, chosen[window.positions]),
-            )
-            for site in sites.values()
-            for generator, load in site.loads.items()
-            for window in horizon
-        ),
-        sites,
-    )
+    placed = []
+    for site in sites.values():
+        apart = recourse is not None and site.name in recourse.moments
+        for generator, load in site.loads.items():
+            for window in horizon:
+                graph = checkpoint_graph(load, window.slots, formulation)
+                value = values_of(n, site, load, chosen[window.positions])
+                for scenario in recourse.scenarios if recourse is not None and apart else (None,):
+                    placed.append(PlacedGraph(site.name, generator, window, graph, value, scenario))
+    return Paths(tuple(placed), sites, recourse=recourse)
 
 
 def _placed_ahead(
@@ -188,10 +204,11 @@ def add_paths(
     snapshots: pd.Index,
     formulation: Formulation = "time",
     ahead: Ahead | None = None,
+    recourse: Recourse | None = None,
 ) -> Paths:
     """Put all jobs of some sites into ``n.model``: paths, power, GPU pools, idle power, costs of mode changes."""
     m = n.model
-    paths = build_paths(n, sites, snapshots, formulation, ahead)
+    paths = build_paths(n, sites, snapshots, formulation, ahead, recourse)
     p = m["Generator-p"]
     labels = p.indexes["snapshot"]
     power: Expression = _decided_draw(paths, labels)
@@ -206,8 +223,9 @@ def add_paths(
         if ahead is not None:
             costs = costs + _later_costs(paths, ahead)
             _limit_later(m, x, paths, ahead)
+        _agree(m, x, paths)
         if costs.any():
-            m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
+            _charge(n, x, paths, costs)
     m.add_constraints(p.sel(name=list(paths.generators)) - power == 0, name=IT_POWER)
     idle = idle_power(gpus, paths)
     if idle is not None:
@@ -237,6 +255,32 @@ def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:
     )
     _add_coverage(m, x, paths)
     return x
+
+
+def _agree(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
+    """Let the paths of a job in all scenarios start the same edges before its moment of recourse."""
+    first = _offsets(paths)
+    pairs = []
+    for copies in paths.copies:
+        each = paths.placed[copies[0]]
+        if each.scenario is not None and paths.recourse is not None:
+            common = np.flatnonzero(paths.recourse.common(each.site, each.window, each.graph.edges.start))
+            pairs += [(x, first[copies[0]] + common, x, first[other] + common) for other in copies[1:]]
+    agree(m, pairs, "AIDC-path_common")
+
+
+def _charge(n: pypsa.Network, x: linopy.Variable, paths: Paths, costs: Floats) -> None:
+    """Put the costs of edges into the objective, in each scenario those of its paths."""
+
+    def cost(kept: NDArray[np.bool_]) -> linopy.LinearExpression:
+        return (x * xr.DataArray(np.where(kept, costs, 0.0), coords=x.coords, dims=x.dims)).sum()
+
+    m = n.model
+    if paths.recourse is None:
+        m.objective = m.objective.expression + cost(np.full(len(costs), True))
+        return
+    owner = np.repeat([each.scenario or "" for each in paths.placed], [len(each.graph) for each in paths.placed])
+    weigh(n, {name: cost((owner == "") | (owner == name)) for name in paths.recourse.scenarios})
 
 
 def _add_coverage(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
@@ -285,6 +329,7 @@ def _per_snapshot(
     x: linopy.Variable, paths: Paths, snapshots: pd.Index, columns: pd.Index, what: Literal["power", "busy", "held"]
 ) -> linopy.LinearExpression:
     entry, row, weight = [], [], []
+    scenarios = paths.scenarios
     for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
         edge, slot, it_power, gpus = each.graph.occupancy()
         if what == "held":
@@ -292,10 +337,14 @@ def _per_snapshot(
         label = each.generator if what == "power" else each.site
         column = int(columns.get_indexer(pd.Index([label]))[0])
         inside = slot < len(each.window.positions)
-        entry.append(first_edge + edge[inside])
-        row.append(each.window.positions[slot[inside]] * len(columns) + column)
-        weight.append((it_power if what == "power" else gpus / paths.sites[each.site].spec.gpus)[inside])
+        # One path in all scenarios runs in each of them.
+        for block in [scenarios.index(each.scenario)] if each.scenario else range(max(len(scenarios), 1)):
+            entry.append(first_edge + edge[inside])
+            row.append((block * len(snapshots) + each.window.positions[slot[inside]]) * len(columns) + column)
+            weight.append((it_power if what == "power" else gpus / paths.sites[each.site].spec.gpus)[inside])
     coords = {"snapshot": snapshots, str(columns.name): columns}
+    if scenarios:
+        coords = {"scenario": pd.Index(scenarios, name="scenario"), **coords}
     return weighted_sum(x, np.concatenate(entry), np.concatenate(row), np.concatenate(weight), coords)
 
 

@@ -38,8 +38,8 @@ Schedules = Mapping[str, list[tuple[Window, tuple[Step, ...]]]]
 """What each job generator runs in each window of the horizon."""
 
 
-def decode(n: pypsa.Network, paths: Paths) -> Steps:
-    """Decode the solution of the network's model into steps by generator and window.
+def decode(n: pypsa.Network, paths: Paths, scenario: str | None = None) -> Steps:
+    """Decode the solution of the network's model into steps by generator and window, in one scenario.
 
     Raises
     ------
@@ -59,30 +59,34 @@ def decode(n: pypsa.Network, paths: Paths) -> Steps:
     return {
         (each.generator, each.window.period): each.graph.decode(part)
         for each, part in zip(paths.placed, paths.split(flow), strict=True)
+        if each.scenario in (None, scenario)
     }
 
 
 def record(n: pypsa.Network, paths: Paths) -> None:
     """Decode the solution and keep it in the network, as dynamic attributes of the job generators."""
-    steps = decode(n, paths)
     chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
     loads = {generator: load for generator, (_, load) in paths.generators.items()}
     if paths.ahead is not None:
         # What windows before have decided belongs to it; what is planned after the window is not kept.
         last = int(paths.ahead.snapshots.get_indexer(chosen[-1:])[0]) + 1
         chosen = paths.ahead.snapshots[:last]
-    values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(loads)) for attribute in (MODE, GPUS, PROGRESS)}
-    for window in windows(n, chosen):
-        labels = chosen[window.positions]
-        for generator, load in loads.items():
-            series = series_of(
-                steps[generator, window.period], load, window.slots if paths.ahead is None else paths.ahead.slots
-            )
-            for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
-                values[attribute].loc[labels, generator] = numbers[: len(labels)]
+    index = n.generators.index
+    columns = pd.Index([label for generator in loads for label in rows(index, generator)])
+    values = {attribute: pd.DataFrame(np.nan, n.snapshots, columns) for attribute in (MODE, GPUS, PROGRESS)}
+    for scenario in n.scenarios if n.has_scenarios else [None]:
+        steps = decode(n, paths, scenario)
+        for window in windows(n, chosen):
+            labels = chosen[window.positions]
+            slots = window.slots if paths.ahead is None else paths.ahead.slots
+            for generator, load in loads.items():
+                series = series_of(steps[generator, window.period], load, slots)
+                for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
+                    own = generator if scenario is None else (scenario, generator)
+                    values[attribute].loc[labels, own] = numbers[: len(labels)]
     for attribute, frame in values.items():
-        frame.columns.name = "name"
-        n.c.generators.dynamic[attribute] = _spread(n, frame)
+        frame.columns.names = index.names
+        n.c.generators.dynamic[attribute] = frame
 
 
 def series_of(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> tuple[Floats, Floats, Floats]:
@@ -138,6 +142,20 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
             modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
             result[generator].append((window, steps_from(modes, done, load, window.slots)))
     return result
+
+
+def steps_before(n: pypsa.Network, site: Site, moment: object | None) -> list[tuple[str, Step]]:
+    """Steps of all jobs of a site that start before a snapshot, or all steps."""
+    own = {site.name: site}
+    chosen = solved_snapshots(n, own)
+    first = len(chosen) if moment is None else int(chosen.get_indexer(pd.Index([moment]))[0])
+    return [
+        (generator, step)
+        for generator, runs in read(n, own).items()
+        for window, steps in runs
+        for step in steps
+        if window.positions[step.start] < first
+    ]
 
 
 def cost_of_changes(n: pypsa.Network, site: Site) -> float:
@@ -211,16 +229,6 @@ def check_power(n: pypsa.Network, site: Site, faults: Faults) -> None:
                 "the power of the schedule",
                 "The network was solved again without AIDC jobs: solve with n.aidc.optimize().",
             )
-
-
-def _spread(n: pypsa.Network, frame: pd.DataFrame) -> pd.DataFrame:
-    """Give a frame by generator the columns that the network uses, one a scenario where it has them."""
-    index = n.generators.index
-    if not isinstance(index, pd.MultiIndex):
-        return frame
-    labels = [label for generator in frame.columns for label in rows(index, generator)]
-    spread = frame[[label[-1] for label in labels]]
-    return spread.set_axis(pd.MultiIndex.from_tuples(labels, names=index.names), axis=1)
 
 
 def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from pypsa_aidc.network.loads.site.gpu_value import is_valued
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
+from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
@@ -192,8 +193,9 @@ class Site(Load):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> Paths:
-        return add_paths(n, loads, snapshots, formulation, ahead)
+        return add_paths(n, loads, snapshots, formulation, ahead, recourse)
 
     @classmethod
     def solved(cls, n: pypsa.Network, loads: Mapping[str, Self]) -> pd.Index:
@@ -201,6 +203,9 @@ class Site(Load):
 
     def check_results(self, n: pypsa.Network, faults: Faults) -> None:
         schedule.check_power(n, self, faults)
+
+    def decided_before(self, n: pypsa.Network, moment: object | None) -> Sequence[object]:
+        return schedule.steps_before(n, self, moment)
 
     def audit(self, n: pypsa.Network) -> Iterator[Check]:
         return audit.checks(n, self)
