@@ -44,11 +44,10 @@ def main(
     parser.add_argument("--config", type=Path, default=folder / config, help="configuration of the study")
     parser.add_argument("--out", type=Path, default=folder, help="folder for the result tables")
     parser.add_argument("--figures", type=Path, help="folder for figures; without, none are drawn")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the points of sweeps")
+    parser.add_argument("--points", type=Path, help="folder for the points of sweeps, from which a stopped one goes on")
     arguments = parser.parse_args()
-    # PyPSA and its dependencies announce their own changes; that is nothing a reader of a study can act on.
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
-    quiet_libraries()
+    _quiet()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
         settings = read_config(arguments.config, config_type)
@@ -113,8 +112,29 @@ def data_file(name: str) -> Path:
     return path
 
 
+def _quiet() -> None:
+    # PyPSA and its dependencies announce their own changes; that is nothing a reader of a study can act on.
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    quiet_libraries()
+
+
+def sweep(
+    function: Callable[..., Any], points: list[dict[str, Any]], arguments: argparse.Namespace, name: str
+) -> pd.DataFrame:
+    """Evaluate a function at all points, in as many processes as the command line says; any that fails is an error."""
+    folder = None if arguments.points is None else arguments.points / name
+    with aidc.show_progress():
+        frame = aidc.sweep(function, points, folder, workers=arguments.workers, retry=True)
+    failed = frame[frame["status"] == "failed"]
+    if len(failed):
+        raise aidc.AIDCError(f"{name}: {len(failed)} of {len(points)} points failed, first: {failed['error'].iloc[0]}")
+    return frame.drop(columns=["status", "error"])
+
+
 def solve(n: pypsa.Network, label: str = "", **options: Any) -> aidc.network.Result:
     """Solve as ``aidc.optimize`` does, but with nothing printed by the solver and a label shown meanwhile."""
+    _quiet()
     with Console(stderr=True).status(f"{label} ..."), silenced_stdout():
         return n.aidc.optimize(output_flag=False, **options)
 
