@@ -2,7 +2,7 @@ from .checks.after import AuditReport, audit
 from .checks.before import check_network
 from .checks.explain import explain
 from .checks.findings import Findings, check
-from .files.cases import from_matpower
+from .files.cases import from_case
 from .files.exchange import export, load
 from .files.freeze import freeze, is_frozen, thaw
 from .loads.decisions import record
@@ -56,7 +56,7 @@ __all__ = [
     "extra_functionality",
     "fleets",
     "freeze",
-    "from_matpower",
+    "from_case",
     "hook",
     "indicators",
     "is_frozen",
