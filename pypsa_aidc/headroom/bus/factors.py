@@ -43,7 +43,8 @@ class Losses:
     def splitting(self) -> NDArray[np.bool_]:
         """Branches whose loss splits the island, shape (L,)."""
         every = np.arange(len(self.ptdf))
-        return np.abs(1 - (self.ptdf[every, self.ends[0]] - self.ptdf[every, self.ends[1]])) < _BRIDGE_TOLERANCE
+        own: Floats = self.ptdf[every, self.ends[0]] - self.ptdf[every, self.ends[1]]
+        return np.asarray(np.abs(1 - own) < _BRIDGE_TOLERANCE, dtype=np.bool_)
 
     @cached_property
     def lodf(self) -> Floats:
@@ -149,7 +150,9 @@ def _distribution(sub: Any) -> Floats:
     flow = sub.H.tocsr()[:, 1:]
     branches, others = flow.shape
     factors: Floats = np.zeros((branches, 1 + others), order="F")
-    nodal = splu(sub.B.tocsc()[1:, 1:]) if others else None
+    if not others:
+        return factors
+    nodal = splu(sub.B.tocsc()[1:, 1:])
     for start in range(0, others, _COLUMNS):
         stop = min(start + _COLUMNS, others)
         one = np.zeros((others, stop - start))
