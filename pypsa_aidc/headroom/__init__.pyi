@@ -12,17 +12,29 @@ from .region.profile import Profile, profiles
 from .region.regional import network_demand, regional_network
 from .region.screen import Screen
 from .region.screening import screen_region
+from .service.answer import ServiceStudy
+from .service.contingency import Contingency
+from .service.rating import Ratings
+from .service.request import Budget, Request
+from .service.study import service_study
+from .service.year import Upgrade
 
 __all__ = [
     "Answer",
+    "Budget",
     "BusHeadroom",
     "CallPlan",
     "CallRules",
+    "Contingency",
     "Demand",
     "DemandWarning",
     "Offsets",
     "Profile",
+    "Ratings",
+    "Request",
     "Screen",
+    "ServiceStudy",
+    "Upgrade",
     "bus_headroom",
     "call_depths",
     "can_bind",
@@ -35,5 +47,6 @@ __all__ = [
     "regional_network",
     "screen_calls",
     "screen_region",
+    "service_study",
     "training_headroom",
 ]

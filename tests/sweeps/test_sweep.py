@@ -85,9 +85,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         )
     places = [fault.where for fault in caught.value.faults]
     assert places == ["grid, n", "grid", "workers", "memory", "workers", "memory", "inputs", "out"]
-    with pytest.raises(
-        aidc.InputError, match=r"memory: given 1000000000.0, .* at most [\d.]+ for 2 workers"
-    ):
+    with pytest.raises(aidc.InputError, match=r"memory: given 1000000000.0, .* at most [\d.]+ for 2 workers"):
         aidc.sweep(square, {"n": [1]}, workers=2, memory=1e9)
 
 
