@@ -50,6 +50,17 @@ def columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     return pd.DataFrame(frame.xs(first, axis=1, level=0)).reindex(columns=wanted)
 
 
+def dense(n: pypsa.Network, component: str, attribute: str, name: str) -> pd.DataFrame:
+    """Return an attribute of one component over the snapshots, a column a scenario, be it a number or a series.
+
+    PyPSA's own ``get_switchable_as_dense`` makes the table of all components first, which for each of many is slow.
+    """
+    static, dynamic = n.c[component].static, n.c[component].dynamic[attribute]
+    labels = rows(static.index, name)
+    values = {label: dynamic[label] if label in dynamic.columns else static.at[label, attribute] for label in labels}
+    return pd.DataFrame(values, index=n.snapshots, columns=labels)
+
+
 # Networks and their models
 
 

@@ -13,7 +13,7 @@ from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network.loads.protocol import Check
 from pypsa_aidc.network.loads.site import schedule
 from pypsa_aidc.network.model.horizon import Window
-from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.pypsa_api import columns, dense, rows
 from pypsa_aidc.training import Step, TrainingLoad
 from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
 
@@ -118,6 +118,6 @@ def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapsho
     static = n.links.loc[rows(n.links.index, site.link)]
     capacity = static["p_nom_opt"].max() if static["p_nom_extendable"].any() else static["p_nom"].max()
     yield Check("connection", site.name, (imported - capacity).max(), "MW")
-    base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[snapshots, site.base]
-    efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[snapshots, site.link]
+    base = dense(n, "Load", "p_set", site.base).loc[snapshots].iloc[:, 0]
+    efficiency = dense(n, "Link", "efficiency", site.link).loc[snapshots].iloc[:, 0]
     yield Check("energy of the site", site.name, (imported * efficiency - base - power).abs().max(), "MW")

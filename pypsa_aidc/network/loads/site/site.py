@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -10,16 +10,24 @@ from typing import Any, ClassVar, Self
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, SpecError, UnsupportedError
-from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Load, Reason, free
+from pypsa_aidc.errors import Faults, InputError, SpecError, UnsupportedError
+from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Freedom, Load, Reason, free
 from pypsa_aidc.network.loads.site import audit, checks, explain, schedule
 from pypsa_aidc.network.loads.site.derived import derive, write_derived
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
-from pypsa_aidc.network.pypsa_api import columns, names, rows
+from pypsa_aidc.network.pypsa_api import columns, dense, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
+
+_FREEDOMS: Mapping[Freedom, Callable[[TrainingLoad], TrainingLoad]] = {
+    "fixed": TrainingLoad.fixed,
+    "recorded": TrainingLoad.recorded,
+    "waiting": TrainingLoad.pausable,
+    "idealized": TrainingLoad.idealized,
+    "free": lambda load: load,
+}
 
 
 @dataclass(frozen=True)
@@ -207,7 +215,7 @@ class Site(Load):
     def power(self, n: pypsa.Network) -> dict[str, pd.Series]:
         """Parts ``"base"`` and each job at IT level, ``"idle"``, ``"IT"`` their sum, and ``"meter"``, Eq. 29 of [1]."""
         p = n.c.generators.dynamic["p"]
-        parts = {"base": columns(n.get_switchable_as_dense("Load", "p_set"), [self.base])[self.base]}
+        parts = {"base": dense(n, "Load", "p_set", self.base).iloc[:, 0]}
         for generator, load in self.loads.items():
             parts[load.name] = columns(p, [generator])[generator]
         if self.spec.idle_w:
@@ -221,7 +229,7 @@ class Site(Load):
         idle = ["idle"] if self.spec.idle_w else []
         parts = ["base", *(load.name for load in self.loads.values()), *idle]
         bus = str(n.links.loc[rows(n.links.index, self.link), "bus0"].iloc[0])
-        overhead = 1 / columns(n.get_switchable_as_dense("Link", "efficiency"), [self.link])[self.link]
+        overhead = 1 / dense(n, "Link", "efficiency", self.link).iloc[:, 0]
         return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
 
     def own_cost(self, n: pypsa.Network) -> float:
@@ -240,6 +248,19 @@ class Site(Load):
 
     def reason_alone(self, n: pypsa.Network, snapshots: pd.Index | None, formulation: Formulation) -> Reason | None:
         return explain.reason(n, self, snapshots, formulation)
+
+    def restricted(self, freedom: Freedom) -> Change:
+        """Jobs as S1, S2, with waits alone, as S3 or as they are."""
+        faults = Faults("AIDCs of the network")
+        jobs = []
+        for load in self.loads.values():
+            try:
+                jobs.append(_FREEDOMS[freedom](load))
+            except InputError as error:
+                for fault in error.faults:
+                    faults.add(f"job {load.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy)
+        faults.raise_any()
+        return partial(self._changed, jobs=jobs)
 
     def changes(self, steps: Mapping[str, float], horizon: float) -> Iterator[tuple[str, float, str, bool, Change]]:
         """More GPUs, a larger connection, later deadlines, no waiting."""
