@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
+import netCDF4
 import pypsa
 import xarray as xr
 
@@ -145,10 +146,13 @@ def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Ne
     kind = "dataset" if isinstance(path, xr.Dataset) else _kind(Path(path), faults)
     try:
         with quiet_pypsa(level=logging.CRITICAL):
-            n = pypsa.Network()
             if isinstance(path, xr.Dataset):
+                n = pypsa.Network()
                 n.import_from_netcdf(path)
             else:
+                if Path(path).suffix == ".nc":
+                    # A file that was cut off is told before a network is made for it.
+                    netCDF4.Dataset(path).close()
                 n = pypsa.Network(Path(path))
     except Exception as error:
         faults.add("path", given, f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")
