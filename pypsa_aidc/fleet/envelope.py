@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import xarray as xr
 
-from pypsa_aidc.errors import Faults, InputError, UnitWarning
+from pypsa_aidc.errors import Faults, InputError, UnitWarning, checked
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.trace import telemetry
@@ -239,6 +239,7 @@ class Envelope:
         self.data.to_netcdf(path)
 
     @classmethod
+    @checked
     @waiting("envelope")
     def of(cls, statistics: Statistics, mapping: Mapping = "central", model: PowerModel | None = None) -> Envelope:
         """Hourly power by cluster and layer from the sufficient statistics of a trace (Eq. 1 and Sec. 2.3 of [2]).

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults, InputError, checked
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary, Response
@@ -178,6 +178,7 @@ class Surface:
         self.data.to_netcdf(path)
 
     @classmethod
+    @checked
     def of(
         cls,
         source: Envelope | npt.ArrayLike,
