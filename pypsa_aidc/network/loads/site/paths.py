@@ -21,7 +21,6 @@ from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, windows
 from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
-from pypsa_aidc.training.graph.edges import WAIT
 from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
 
@@ -353,11 +352,6 @@ def _limit_later(m: linopy.Model, x: linopy.Variable, paths: Paths, ahead: Ahead
         bounded = np.isfinite(limit)
         most = xr.DataArray(np.where(bounded, limit, 0.0), coords=coords, dims=list(coords))
         m.add_constraints(drawn <= most, name=name, mask=xr.DataArray(bounded, coords=coords, dims=list(coords)))
-
-
-def waiting_edges(paths: Paths) -> Ints:
-    """Positions in `PATH` of all waiting edges."""
-    return np.flatnonzero(np.concatenate([each.graph.edges.mode for each in paths.placed]) == WAIT)
 
 
 def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:
