@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pypsa_aidc as aidc
-from pypsa_aidc.cli.reply import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.reply import quiet_process, silenced_stdout
 from pypsa_aidc.errors import Faults
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +46,7 @@ def main(
     parser.add_argument("--workers", type=int, default=1, help="processes that share the points of sweeps")
     parser.add_argument("--points", type=Path, help="folder for the points of sweeps, from which a stopped one goes on")
     arguments = parser.parse_args()
-    _quiet()
+    quiet_process()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
         settings = read_config(arguments.config, config_type)
@@ -112,20 +111,13 @@ def data_file(name: str) -> Path:
     return path
 
 
-def _quiet() -> None:
-    # PyPSA and its dependencies announce their own changes; that is nothing a reader of a study can act on.
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
-    quiet_libraries()
-
-
 def sweep(
     function: Callable[..., Any], points: list[dict[str, Any]], arguments: argparse.Namespace, name: str
 ) -> pd.DataFrame:
     """Evaluate a function at all points, in as many processes as the command line says; any that fails is an error."""
     folder = None if arguments.points is None else arguments.points / name
     with aidc.show_progress():
-        frame = aidc.sweep(function, points, folder, workers=arguments.workers, retry=True)
+        frame = aidc.sweep(function, points, folder, workers=arguments.workers, setup=quiet_process, retry=True)
     failed = frame[frame["status"] == "failed"]
     if len(failed):
         raise aidc.AIDCError(f"{name}: {len(failed)} of {len(points)} points failed, first: {failed['error'].iloc[0]}")
@@ -134,7 +126,6 @@ def sweep(
 
 def solve(n: pypsa.Network, label: str = "", **options: Any) -> aidc.network.Result:
     """Solve as ``aidc.optimize`` does, but with nothing printed by the solver and a label shown meanwhile."""
-    _quiet()
     with Console(stderr=True).status(f"{label} ..."), silenced_stdout():
         return n.aidc.optimize(output_flag=False, **options)
 
