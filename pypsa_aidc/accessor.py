@@ -56,6 +56,7 @@ class AIDC(Results):
     explain = _asks(network.explain)
     compare = _asks(network.compare)
     values = _asks(network.values)
+    value_of_information = _asks(network.value_of_information)
     freeze = _asks(network.freeze)
     thaw = _asks(network.thaw)
     export = _asks(network.export)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,8 @@ class Schedule:
     it_power: tuple[float, ...]
     gpus: tuple[int, ...]
     event_cost: float = 0.0
+    steps: tuple[tuple[int, int, int], ...] = field(default=(), compare=False)
+    """First slot, the first after it, and mode of each edge."""
 
     def cost(self, price: np.ndarray, slots: Slots) -> float:
         return float(np.dot(self.it_power, price * slots.hours)) + self.event_cost
@@ -30,7 +32,7 @@ def schedules(load: TrainingLoad, slots: Slots) -> Iterator[Schedule]:
         borders.append(borders[-1] + float(hours))
     deadline = borders[-1] if load.deadline is None else load.deadline
     start = next(b for b in range(horizon + 1) if borders[b] >= rules.arrival - 1e-9)
-    idle = ((0.0,) * horizon, (0,) * horizon)
+    idle = ((0.0,) * horizon, (0,) * horizon, ())
 
     def run_until(border: int, hours: float) -> int | None:
         for stop in range(border + 1, horizon + 1):
@@ -42,7 +44,7 @@ def schedules(load: TrainingLoad, slots: Slots) -> Iterator[Schedule]:
         border: int, done: int, waited: float, ran: float, mode_before: int | None, drawn: tuple, cost: float
     ) -> Iterator[Schedule]:
         if done == rules.count:
-            yield Schedule(*drawn, cost)
+            yield Schedule(drawn[0], drawn[1], cost, drawn[2])
             return
         may_wait = (
             rules.waiting and border < horizon and (waited > 0 or mode_before is None or ran >= rules.min_run - 1e-9)
@@ -73,6 +75,7 @@ def schedules(load: TrainingLoad, slots: Slots) -> Iterator[Schedule]:
                 if resumed:
                     power[border] += rules.restart_energy / float(slots.hours[border])
                 ran_on = borders[stop] - borders[border] + (0.0 if resumed else ran)
-                yield from go(stop, done + jump, 0.0, ran_on, position, (tuple(power), tuple(gpus)), cost + fee)
+                steps = (*drawn[2], (border, stop, position))
+                yield from go(stop, done + jump, 0.0, ran_on, position, (tuple(power), tuple(gpus), steps), cost + fee)
 
     yield from go(start, rules.progress, 0.0, 0.0, None, idle, 0.0)
