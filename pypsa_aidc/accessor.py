@@ -57,6 +57,7 @@ class AIDC(Results):
     compare = _asks(network.compare)
     break_even = _asks(network.break_even)
     values = _asks(network.values)
+    value_of_information = _asks(network.value_of_information)
     freeze = _asks(network.freeze)
     thaw = _asks(network.thaw)
     export = _asks(network.export)
