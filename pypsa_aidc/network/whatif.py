@@ -176,7 +176,7 @@ def break_even(
         for name in chosen:
             loads = [replace(_JOBS[which](load), gpu_value=None) for load in sites(copy)[name].loads.values()]
             update(copy, name, jobs=loads, gpu_value=value)
-        result = optimize(copy, snapshots, **{"prices": False, **_tight(options)})
+        result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
         hours = sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
         return result.objective - value * hours, hours, abs(result.objective - result.bound)
 
