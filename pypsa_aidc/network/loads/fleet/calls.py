@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import linopy
 import numpy as np
 import pandas as pd
-import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults
@@ -19,6 +18,7 @@ from pypsa_aidc.network.loads.fleet.sizes import Sizes
 from pypsa_aidc.network.model.flow import add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import over, weighted_sum
+from pypsa_aidc.network.model.recourse import Recourse, View
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet
@@ -72,27 +72,32 @@ class Calls:
 
     Parameters
     ----------
-    n
-        Network with a built model.
+    view
+        Network with a built model, or one of its scenarios.
     fleets
         Those with calls.
     placed
         Their call graphs; the edges of all are one after the other in the variable `CALLS`.
     """
 
-    def __init__(self, n: pypsa.Network, fleets: Sequence[Fleet], placed: Sequence[PlacedCalls]) -> None:
-        self._n, self._m, self._fleets, self._placed = n, n.model, fleets, placed
+    def __init__(self, view: View, fleets: Sequence[Fleet], placed: Sequence[PlacedCalls]) -> None:
+        self._view, self._m, self._fleets, self._placed = view, view.m, fleets, placed
         lengths = [len(each.graph) for each in placed]
         self._first = np.cumsum([0, *lengths[:-1]])
         self._call = np.flatnonzero(np.concatenate([each.graph.kind for each in placed]) >= 0)
         self._depth_of_edge = np.full(sum(lengths), -1)
         self._depth_of_edge[self._call] = np.arange(len(self._call))
         edges = pd.RangeIndex(sum(lengths), name="aidc_call")
-        self.chosen = self._m.add_variables(binary=True, coords=[edges], name=CALLS)
+        self.chosen = self._m.add_variables(binary=True, coords=[edges], name=view.named(CALLS))
         depths = pd.RangeIndex(len(self._call), name="aidc_depth")
-        self.depth = self._m.add_variables(lower=0, coords=[depths], name=DEPTHS)
+        self.depth = self._m.add_variables(lower=0, coords=[depths], name=view.named(DEPTHS))
         graphs = [each.graph.path for each in placed]
-        add_path_flow(self._m, self.chosen, graphs, "AIDC-call_flow", "aidc_call_node")
+        add_path_flow(self._m, self.chosen, graphs, view.named("AIDC-call_flow"), "aidc_call_node")
+
+    def common(self, recourse: Recourse) -> Ints:
+        """Positions in `chosen` of what is decided once for all scenarios."""
+        own = [recourse.common(each.fleet.name, each.window, each.graph.start) for each in self._placed]
+        return np.flatnonzero(np.concatenate(own))
 
     def limit_depths(self) -> None:
         """Let a call be as deep as K allows, and only where it is chosen, (2)."""
@@ -103,13 +108,13 @@ class Calls:
             owner.append(np.full(len(calls), self._fleets.index(each.fleet)))
             position.append(each.window.positions[each.graph.start[calls]])
         shares, owners = np.concatenate(share), np.concatenate(owner)
-        sizes, index = Sizes(self._n, self._fleets), self.depth.indexes["aidc_depth"]
+        sizes, index = Sizes(self._view, self._fleets), self.depth.indexes["aidc_depth"]
         most = shares * sizes.limit[owners]
         chosen = weighted_sum(self.chosen, self._call, np.arange(len(index)), most, {"aidc_depth": index})
-        self._m.add_constraints(self.depth - chosen <= 0, name="AIDC-call_chosen")
+        self._m.add_constraints(self.depth - chosen <= 0, name=self._view.named("AIDC-call_chosen"))
         if sizes.extendable.any():
             allowed = sizes.allowed(owners, shares, np.concatenate(position), index)
-            self._m.add_constraints(self.depth - allowed <= 0, name="AIDC-call_size")
+            self._m.add_constraints(self.depth - allowed <= 0, name=self._view.named("AIDC-call_size"))
 
     def cover_relief(self) -> None:
         """Allow relief only in calls and up to their depth, (3); the whole depth where calls are blocks."""
@@ -117,13 +122,13 @@ class Calls:
             fleets = [fleet for fleet in self._fleets if fleet.terms.block is block]
             if fleets:
                 reliefs = [fleet.relief for fleet in fleets]
-                relief = self._m["Generator-p"].sel(name=reliefs)
+                relief = self._view.variable("Generator-p").sel(name=reliefs)
                 covered = self.shedding(fleets, reliefs, depth=True)
-                self._m.add_constraints(relief - covered, sign, 0, name=name)
+                self._m.add_constraints(relief - covered, sign, 0, name=self._view.named(name))
 
     def keep_budgets(self, snapshots: pd.Index | None) -> None:
         """Limit hours and calls in each period, (5): hours count where they fall, calls where they start."""
-        chosen = network_snapshots(self._n, snapshots)
+        chosen = network_snapshots(self._view.n, snapshots)
         entry, weight, most = [], [], []
         for each, first in zip(self._placed, self._first, strict=True):
             terms, graph = each.fleet.terms, each.graph
@@ -144,7 +149,7 @@ class Calls:
             spent = weighted_sum(
                 self.chosen, np.concatenate(entry), row, np.concatenate(weight), {"aidc_budget": index}
             )
-            self._m.add_constraints(spent <= over(np.array(most), index), name="AIDC-call_budget")
+            self._m.add_constraints(spent <= over(np.array(most), index), name=self._view.named("AIDC-call_budget"))
 
     def shedding(self, fleets: Sequence[Fleet], names: Sequence[str], *, depth: bool) -> linopy.LinearExpression:
         """Over (snapshot, name): depth in MW, or number (0 or 1), of the calls that shed."""
@@ -165,6 +170,6 @@ class Calls:
                 row.append(each.window.positions[slots] * len(fleets) + fleets.index(each.fleet))
         edge, rows = np.concatenate(entry), np.concatenate(row)
         variable, entries = (self.depth, self._depth_of_edge[edge]) if depth else (self.chosen, edge)
-        labels = self._m["Generator-p"].indexes["snapshot"]
+        labels = self._view.variable("Generator-p").indexes["snapshot"]
         coords = {"snapshot": labels, "name": pd.Index(names, name="name")}
         return weighted_sum(variable, entries, rows, np.ones(len(rows)), coords)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import linopy
 import numpy as np
 import pandas as pd
 import pypsa
@@ -16,6 +15,7 @@ from pypsa_aidc.errors import AIDCError, NotSolvedError
 from pypsa_aidc.network.loads.fleet.calls import CALLS, DEPTHS, PlacedCalls
 from pypsa_aidc.network.loads.fleet.model import FleetModel
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.recourse import View, views
 from pypsa_aidc.network.pypsa_api import INTEGRAL, columns
 from pypsa_aidc.units import SLOT_TOLERANCE
 
@@ -90,13 +90,22 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
     AIDCError
         A call is chosen in part: the solver ignored integrality.
     """
-    m = n.model
-    chosen = network_snapshots(n, m.parameters["snapshots"].to_index())
+    chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
+    found = {view.scenario: _recorded(view, fleet_model, chosen) for view in views(n)}
+    for attribute in (CALL, DEPTH):
+        frames = {scenario: frames[attribute] for scenario, frames in found.items()}
+        frame = frames[None] if None in frames else pd.concat(frames, axis=1)
+        frame.columns.names = n.generators.index.names
+        n.c.generators.dynamic[attribute] = frame
+
+
+def _recorded(view: View, fleet_model: FleetModel, chosen: pd.Index) -> dict[str, pd.DataFrame]:
+    """Hours and depths of the calls of all fleets, in one scenario."""
+    n = view.n
     values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(fleet_model.fleets)) for attribute in (CALL, DEPTH)}
     for frame in values.values():
-        frame.columns.name = "name"
         frame.loc[chosen] = 0.0
-    for each, taken, depths in _taken(m, fleet_model):
+    for each, taken, depths in _taken(view, fleet_model):
         fleet, graph = each.fleet, each.graph
         relief = n.c.generators.dynamic["p"].loc[chosen, fleet.relief].to_numpy(float)[each.window.positions]
         shed = np.array([relief[graph.start[edge] : graph.stop[edge]].max() for edge in taken])
@@ -106,15 +115,14 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
         labels = chosen[each.window.positions[graph.start[taken[real]]]]
         values[CALL].loc[labels, fleet.name] = np.array(fleet.terms.durations, float)[graph.kind[taken[real]]]
         values[DEPTH].loc[labels, fleet.name] = depth[real]
-    for attribute, frame in values.items():
-        n.c.generators.dynamic[attribute] = frame
+    return values
 
 
-def _taken(m: linopy.Model, fleet_model: FleetModel) -> Iterator[tuple[PlacedCalls, Ints, Floats]]:
+def _taken(view: View, fleet_model: FleetModel) -> Iterator[tuple[PlacedCalls, Ints, Floats]]:
     """Calls of each graph that are chosen, by position of their edge, and their depths in MW."""
     if not fleet_model.placed:
         return
-    whole, depths = m.variables[CALLS].solution.values, m.variables[DEPTHS].solution.values
+    whole, depths = (view.m.variables[view.named(name)].solution.values for name in (CALLS, DEPTHS))
     if np.abs(whole - np.round(whole)).max(initial=0.0) > INTEGRAL:
         raise AIDCError("calls of fleets are chosen in part: the solver ignored integrality")
     edge = call = 0
