@@ -157,8 +157,7 @@ def _latest_deadline(site: Site, window: Window, formulation: Formulation) -> fl
             paths = _paths(replace(site, jobs=loads), longer, formulation)
         except InfeasibleError:
             return False
-        # One of many searches: where it ends undecided, a later deadline is told.
-        return _least_gpus(paths, good_enough=pool, seconds=_SEARCH_SECONDS / 2).fits(pool)
+        return _least_gpus(paths, good_enough=pool).fits(pool)
 
     # Fewer slots have not enough GPU-hours.
     low = max(math.ceil((least / pool * (1 - _TOLERANCE) - window.slots.total) / step), 0) - 1
@@ -177,7 +176,7 @@ def _without_deadline(load: TrainingLoad) -> TrainingLoad:
     return replace(load, deadline=None)
 
 
-def _least_gpus(paths: Paths, good_enough: float, seconds: float | None = None) -> _Need:
+def _least_gpus(paths: Paths, good_enough: float) -> _Need:
     """Smallest GPU pool into which the jobs of one site fit; the search may stop at one that is good enough."""
     m, x, labels = _job_model(paths)
     pool = m.add_variables(lower=0, name="pool")
@@ -185,7 +184,7 @@ def _least_gpus(paths: Paths, good_enough: float, seconds: float | None = None) 
     m.add_constraints(
         training_gpus(x, paths, labels, held=True).isel(aidc_site=0, drop=True) * size - pool <= 0, name="gpus"
     )
-    need = _minimum(m, pool, good_enough + 0.5, seconds)
+    need = _minimum(m, pool, good_enough + 0.5)
     # GPUs are whole ones.
     found = round(need.found) if math.isfinite(need.found) else need.found
     return _Need(math.ceil(need.proven - _TOLERANCE), found)
@@ -216,10 +215,10 @@ def _job_model(paths: Paths) -> tuple[linopy.Model, linopy.Variable, pd.Index]:
     return m, x, pd.RangeIndex(len(paths.placed[0].window.slots), name="snapshot")
 
 
-def _minimum(m: linopy.Model, variable: linopy.Variable, good_enough: float, seconds: float | None = None) -> _Need:
+def _minimum(m: linopy.Model, variable: linopy.Variable, good_enough: float) -> _Need:
     """Smallest value within the time for a search, and what is proven of it."""
     m.add_objective(1.0 * variable)
-    solved_quietly(m, time_limit=_SEARCH_SECONDS if seconds is None else seconds, objective_target=good_enough)
+    solved_quietly(m, time_limit=_SEARCH_SECONDS, objective_target=good_enough)
     value, bound = objective_of(m), bound_of(m)
     found = value if m.status == "ok" and math.isfinite(value) else math.inf
     return _Need(bound if math.isfinite(bound) else 0.0, found)
