@@ -140,8 +140,11 @@ def sparse_angles(n: pypsa.Network) -> Iterator[Callable[[], None]]:
         buses = sub.buses_o
         if len(buses) > 1:
             sub.calculate_B_H(skip_pre=True)
-            found = np.zeros((len(buses), len(power)))
-            found[1:] = splu(sub.B.tocsc()[1:, 1:]).solve(power[buses].to_numpy(float).T[1:])
+            found, injected = np.zeros((len(buses), len(power))), power[buses].to_numpy(float).T
+            try:
+                found[1:] = splu(sub.B.tocsc()[1:, 1:]).solve(injected[1:])
+            except RuntimeError:  # singular: branches that are inactive, or of infinite impedance, split it
+                found = np.linalg.pinv(sub.B.toarray()) @ injected
             angles[buses] = (found - found.mean(axis=0)).T
     n.c.buses.dynamic["v_ang"] = angles
 
