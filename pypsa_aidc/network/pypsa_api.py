@@ -26,6 +26,7 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 from pypsa import Network as Network
+from scipy.sparse.linalg import splu
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,6 +124,42 @@ def find_sub_networks(n: pypsa.Network) -> None:
         del n.__dict__["adjacency_matrix"]
 
 
+@contextmanager
+def sparse_angles(n: pypsa.Network) -> Iterator[Callable[[], None]]:
+    """Have voltage angles computed by sparse factorisation once PyPSA is done; what is yielded keeps PyPSA from it.
+
+    PyPSA inverts a dense matrix of all buses by its singular values, the better part of an hour for 9,000 buses, where
+    it finds its objects for sub-networks. It needs them until a model is built, and not to solve it.
+    """
+    hidden: list[pd.Series] = []
+
+    def hide() -> None:
+        static = n.c.sub_networks.static
+        if "obj" in static and not n.has_scenarios:
+            hidden.append(static.pop("obj"))
+
+    try:
+        yield hide
+    finally:
+        if hidden:
+            n.c.sub_networks.static["obj"] = hidden[0]
+    power = n.c.buses.dynamic["p"]
+    if not hidden or power.empty:
+        return
+    angles = pd.DataFrame(0.0, power.index, n.buses.index)
+    for sub in hidden[0]:
+        buses = sub.buses_o
+        if len(buses) > 1:
+            sub.calculate_B_H(skip_pre=True)
+            found, injected = np.zeros((len(buses), len(power))), power[buses].to_numpy(float).T
+            try:
+                found[1:] = splu(sub.B.tocsc()[1:, 1:]).solve(injected[1:])
+            except RuntimeError:  # singular: branches that are inactive, or of infinite impedance, split it
+                found = np.linalg.pinv(sub.B.toarray()) @ injected
+            angles[buses] = (found - found.mean(axis=0)).T
+    n.c.buses.dynamic["v_ang"] = angles
+
+
 def solve_network(
     n: pypsa.Network,
     snapshots: pd.Index | None,
@@ -133,7 +170,14 @@ def solve_network(
     """Build and solve a network, secured against outages where there are any; PyPSA's status and condition."""
     chosen = cast("Sequence[Any] | None", snapshots)
     if branch_outages is None:
-        ended = n.optimize(chosen, extra_functionality=extra_functionality, **options)
+        with sparse_angles(n) as hide:
+
+            def last(network: pypsa.Network, window: pd.Index) -> None:
+                if extra_functionality is not None:
+                    extra_functionality(network, window)
+                hide()
+
+            ended = n.optimize(chosen, extra_functionality=last, **options)
     else:
         ended = n.optimize.optimize_security_constrained(
             chosen, branch_outages=branch_outages, extra_functionality=extra_functionality, **options
@@ -148,7 +192,9 @@ def assign(n: pypsa.Network) -> None:
     """
     n.optimize.assign_solution()
     n.optimize.assign_duals()
-    n.optimize.post_processing()
+    with sparse_angles(n) as hide:
+        hide()
+        n.optimize.post_processing()
 
 
 @cache

@@ -9,6 +9,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.network import SCENARIOS, indicators, scenario_network, uses_storage
+from tests.headroom.grids import triangle
 from tests.network.tiny import QUIET, grid, job, once_solved, site, two_sites
 
 # Values of the calibrated case from an independent prototype (design, section 4): cost, grid, curtailment, battery.
@@ -257,3 +258,15 @@ def test_the_objective_is_what_the_dispatch_costs() -> None:
     assert (result.objective, result.bound) == pytest.approx((paid, paid), rel=1e-6)
     assert n.objective == pytest.approx(paid)
     assert n.aidc.optimize(warm_start=False, **QUIET).objective == pytest.approx(paid, rel=1e-6)
+
+
+def test_voltage_angles_are_those_of_pypsa() -> None:
+    """PyPSA takes a pseudo-inverse of all buses for them, which large networks cannot afford."""
+    plain, ours = triangle(), triangle()
+    for n in (plain, ours):
+        n.generators[["p_set", "marginal_cost"]] = [np.nan, 10.0]
+    plain.optimize(output_flag=False)
+    ours.aidc.optimize(**QUIET)
+    assert plain.buses_t.v_ang.to_numpy().any()
+    np.testing.assert_allclose(ours.buses_t.v_ang, plain.buses_t.v_ang, atol=1e-12)
+    assert "obj" in ours.sub_networks

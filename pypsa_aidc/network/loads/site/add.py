@@ -337,7 +337,8 @@ def _write(
             n.add("Carrier", carrier, color=colour)
     # A bus carrier of its own: clustering merges buses of one carrier and would lose the PUE without a word.
     n.add("Carrier", site.bus, color=_COLOURS[JOB_CARRIER])
-    n.add("Bus", site.bus, carrier=site.bus)
+    place = n.buses.loc[rows(n.buses.index, bus), ["x", "y"]].iloc[0]
+    n.add("Bus", site.bus, carrier=site.bus, x=float(place["x"]), y=float(place["y"]))
     n.add("Link", site.link, bus0=bus, bus1=site.bus, efficiency=1 / overhead, carrier=IMPORT_CARRIER, **connection)
     n.add("Load", site.base, bus=site.bus, p_set=base, carrier=BASE_CARRIER)
     n.add("Generator", list(site.loads), bus=site.bus, sign=-1, carrier=JOB_CARRIER)
