@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pypsa_aidc as aidc
-from pypsa_aidc.cli.reply import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.reply import quiet_process, silenced_stdout
 from pypsa_aidc.errors import Faults
 
 ROOT = Path(__file__).parents[1]
@@ -44,11 +43,10 @@ def main(
     parser.add_argument("--config", type=Path, default=folder / config, help="configuration of the study")
     parser.add_argument("--out", type=Path, default=folder, help="folder for the result tables")
     parser.add_argument("--figures", type=Path, help="folder for figures; without, none are drawn")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the points of sweeps")
+    parser.add_argument("--points", type=Path, help="folder for the points of sweeps, from which a stopped one goes on")
     arguments = parser.parse_args()
-    # PyPSA and its dependencies announce their own changes; that is nothing a reader of a study can act on.
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
-    quiet_libraries()
+    quiet_process()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
         settings = read_config(arguments.config, config_type)
@@ -111,6 +109,19 @@ def data_file(name: str) -> Path:
     faults.require(path.is_file(), name, str(path), "an existing file", "The project's README says what it is.")
     faults.raise_any()
     return path
+
+
+def sweep(
+    function: Callable[..., Any], points: list[dict[str, Any]], arguments: argparse.Namespace, name: str
+) -> pd.DataFrame:
+    """Evaluate a function at all points, in as many processes as the command line says; any that fails is an error."""
+    folder = None if arguments.points is None else arguments.points / name
+    with aidc.show_progress():
+        frame = aidc.sweep(function, points, folder, workers=arguments.workers, setup=quiet_process, retry=True)
+    failed = frame[frame["status"] == "failed"]
+    if len(failed):
+        raise aidc.AIDCError(f"{name}: {len(failed)} of {len(points)} points failed, first: {failed['error'].iloc[0]}")
+    return frame.drop(columns=["status", "error"])
 
 
 def solve(n: pypsa.Network, label: str = "", **options: Any) -> aidc.network.Result:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
@@ -15,7 +14,7 @@ import typer
 
 import pypsa_aidc
 from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, surface, sweep
-from pypsa_aidc.cli.reply import told
+from pypsa_aidc.cli.reply import quiet_process, told
 from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
@@ -76,9 +75,7 @@ def main() -> None:
         # A character that the terminal or file cannot show is no reason to fail.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    # PyPSA and its dependencies announce their own changes; that is nothing a user of this command can act on.
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    quiet_process()
     try:
         # Without arguments Typer shows the help by itself.
         code = app(standalone_mode=len(sys.argv) < 2)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.reply import Reply, quiet_process, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption, SettingsOption
 from pypsa_aidc.errors import Faults, near
 
@@ -105,6 +105,7 @@ def sweep(
         workers=workers,
         memory=memory,
         scheduler=scheduler,
+        setup=None if reply.verbose else quiet_process,
         inputs=[config.parent / path for path in chosen.inputs],
         retry=retry,
     )
@@ -112,7 +113,8 @@ def sweep(
     if dry_run:
         reply.rehearsed(about, f"{len(plan.points)} points, {len(plan.left)} of them to be made", out)
         return
-    frame = plan.run()
+    with silenced_stdout(reply.verbose):
+        frame = plan.run()
     failed = frame[frame["status"] == "failed"]
     for row in failed.to_dict("records"):
         reply.note(", ".join(f"{name}={row[name]}" for name in grid) + f": {row['error']}", style="yellow")

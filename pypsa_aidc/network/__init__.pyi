@@ -2,9 +2,10 @@ from .checks.after import AuditReport, audit
 from .checks.before import check_network
 from .checks.explain import explain
 from .checks.findings import Findings, check
-from .files.cases import from_matpower
+from .files.cases import from_case
 from .files.exchange import export, load
 from .files.freeze import freeze, is_frozen, thaw
+from .information import mean_network, value_of_information
 from .loads.decisions import record
 from .loads.fleet.add import add_fleet
 from .loads.fleet.fleet import Fleet
@@ -56,12 +57,13 @@ __all__ = [
     "extra_functionality",
     "fleets",
     "freeze",
-    "from_matpower",
+    "from_case",
     "hook",
     "indicators",
     "is_frozen",
     "list_loads",
     "load",
+    "mean_network",
     "operating_costs",
     "optimize",
     "optimize_with_rolling_horizon",
@@ -74,5 +76,6 @@ __all__ = [
     "thaw",
     "update",
     "uses_storage",
+    "value_of_information",
     "values",
 ]

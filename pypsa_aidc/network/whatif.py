@@ -94,7 +94,7 @@ def compare(
             else:
                 update(copy, each.name, jobs=[_JOBS[case](load) for load in each.loads.values()])
         try:
-            result = optimize(copy, snapshots, **_tight(options))
+            result = optimize(copy, snapshots, **tight(options))
         except NotSolvedError as error:
             table[case] = {"cost": np.nan, "price": np.nan, "gpu_hours": np.nan, "status": "no solution", "gap": np.nan}
             failures[case] = str(error)
@@ -176,7 +176,7 @@ def break_even(
         for name in chosen:
             loads = [replace(_JOBS[which](load), gpu_value=None) for load in sites(copy)[name].loads.values()]
             update(copy, name, jobs=loads, gpu_value=value)
-        result = optimize(copy, snapshots, **{"prices": False, **_tight(options)})
+        result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
         hours = sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
         return result.objective - value * hours, hours, abs(result.objective - result.bound)
 
@@ -318,11 +318,11 @@ def values(
 
 def _solve(n: pypsa.Network, snapshots: pd.Index | None, options: dict[str, Any]) -> tuple[float, float]:
     copy = copy_network(n)
-    result = optimize(copy, snapshots, **{"prices": False, **_tight(options)})
+    result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
     return result.objective, abs(result.objective - result.bound)
 
 
-def _tight(options: dict[str, Any]) -> dict[str, Any]:
+def tight(options: dict[str, Any]) -> dict[str, Any]:
     """Options of `optimize` with a gap small enough for differences, where none is given and HiGHS solves."""
     solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
     given = "mip_rel_gap" in {**options, **(options.get("solver_options") or {})}

@@ -16,7 +16,7 @@ import pandas as pd
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.progress import track
 from pypsa_aidc.sweeps.function import FileFunction, Function
-from pypsa_aidc.sweeps.point import Point, can_be_kept, digest
+from pypsa_aidc.sweeps.point import Point, Setup, can_be_kept, digest
 from pypsa_aidc.sweeps.store import Store
 from pypsa_aidc.sweeps.workers import evaluated
 
@@ -32,6 +32,7 @@ def sweep(
     memory: float | None = None,
     scheduler: str | None = None,
     inputs: Sequence[Path | str] = (),
+    setup: Setup | None = None,
     retry: bool = False,
 ) -> pd.DataFrame:
     """Evaluate a function at every point of a grid, and keep each point in a file of its own.
@@ -63,6 +64,8 @@ def sweep(
         Address of a Dask cluster that takes the place of processes of this machine, e.g. ``tcp://login:8786``.
     inputs
         Files or folders that the function reads without being told by its arguments.
+    setup
+        Called once in each process before its first point, e.g. to choose options of PyPSA and what is logged.
     retry
         Whether points that failed before are tried again.
 
@@ -92,10 +95,8 @@ def sweep(
     >>> sweep(lambda n, seed: n + seed, {"n": [10, 20], "seed": [1, 2]}, workers=1)["value"].tolist()
     [11, 12, 21, 22]
     """
-    plan = prepared(
-        function, grid, out, workers=workers, memory=memory, scheduler=scheduler, inputs=inputs, retry=retry
-    )
-    return plan.run()
+    options = {"workers": workers, "memory": memory, "scheduler": scheduler}
+    return prepared(function, grid, out, **options, inputs=inputs, setup=setup, retry=retry).run()  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Plan:
         Those still to be made.
     store
         Where they are kept.
-    workers, memory, scheduler
+    setup, workers, memory, scheduler
         As for `sweep`.
     """
 
@@ -120,6 +121,7 @@ class Plan:
     points: Sequence[Point]
     left: Sequence[Point]
     store: Store
+    setup: Setup | None
     workers: int | None
     memory: float | None
     scheduler: str | None
@@ -127,7 +129,8 @@ class Plan:
     def run(self) -> pd.DataFrame:
         """Make what is left, and return all points."""
         if self.left:
-            with evaluated(self.function, self.left, self.workers, self.memory, self.scheduler) as outcomes:
+            where = self.setup, self.workers, self.memory, self.scheduler
+            with evaluated(self.function, self.left, *where) as outcomes:
                 for point, outcome in track(outcomes, "points", len(self.left)):
                     self.store.put(point, outcome)
         return pd.concat([self.store.get(point) for point in self.points], ignore_index=True)
@@ -142,6 +145,7 @@ def prepared(
     memory: float | None = None,
     scheduler: str | None = None,
     inputs: Sequence[Path | str] = (),
+    setup: Setup | None = None,
     retry: bool = False,
 ) -> Plan:
     """Check what `sweep` is given, and find out what is left to be done; parameters and errors as there."""
@@ -153,6 +157,7 @@ def prepared(
         faults.number("memory", memory, above=0)
     for name, value in (("workers", workers), ("memory", memory)):
         faults.require(scheduler is None or value is None, name, value, "nothing beside a scheduler, whose they are")
+    faults.require(setup is None or callable(setup), "setup", setup, "a function without arguments")
     faults.require(workers != 1 or memory is None, "memory", memory, "nothing in this process", "Take two workers.")
     files = [Path(path) for path in faults.listed("inputs", inputs, "a list of files or folders")]
     for path in files:
@@ -168,7 +173,7 @@ def prepared(
     store = Store(folder)
     made = [Point.of(function, arguments, files, folder, hashes) for arguments in points]
     left = [point for point in {point.key: point for point in made}.values() if not store.has(point, retry)]
-    return Plan(function, made, left, store, workers, memory, scheduler)
+    return Plan(function, made, left, store, setup, workers, memory, scheduler)
 
 
 def _points(function: Function, grid: object, faults: Faults) -> list[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from pypsa_aidc.sweeps.function import FileFunction, Function
 from pypsa_aidc.versions import versions
 
 Status = Literal["done", "failed"]
+Setup = Callable[[], object]
 
 PROVENANCE = b"pypsa_aidc"
 """Key of the metadata of a point's file: what made it, as JSON."""
@@ -153,14 +155,22 @@ def _source(function: Hashable) -> str:
         return ""
 
 
-def evaluate(function: Function, point: Point) -> Outcome:
+def evaluate(function: Function, point: Point, setup: Setup | None) -> Outcome:
     """Call the function, in whichever process this is."""
+    _set_up(setup)
     began, cpu = time.perf_counter(), time.process_time()
     try:
         frame, told = _frame(function(**point.arguments), point.arguments), ""
     except (Exception, SystemExit) as error:
         return failure(point, error, began, cpu)
     return _outcome(point, frame, told, began, cpu)
+
+
+@cache
+def _set_up(setup: Setup | None) -> None:
+    """Prepare this process, once."""
+    if setup is not None:
+        setup()
 
 
 def failure(point: Point, error: BaseException, began: float | None = None, cpu: float = 0.0) -> Outcome:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pypsa_aidc.errors import AIDCError, Faults
 from pypsa_aidc.sweeps.function import Function
-from pypsa_aidc.sweeps.point import BYTES_PER_GB, Outcome, Point, evaluate, failure
+from pypsa_aidc.sweeps.point import BYTES_PER_GB, Outcome, Point, Setup, evaluate, failure
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -18,25 +19,31 @@ Outcomes = Iterator[tuple[Point, Outcome]]
 
 @contextmanager
 def evaluated(
-    function: Function, points: Sequence[Point], workers: int | None, memory: float | None, scheduler: str | None
+    function: Function,
+    points: Sequence[Point],
+    setup: Setup | None,
+    workers: int | None,
+    memory: float | None,
+    scheduler: str | None,
 ) -> Iterator[Outcomes]:
     """Give each point with its outcome, in whichever order they end."""
     if workers == 1 and scheduler is None:
-        yield ((point, evaluate(function, point)) for point in points)
+        yield ((point, evaluate(function, point, setup)) for point in points)
         return
     from distributed import Client, LocalCluster
 
     if scheduler is not None:
         with Client(scheduler) as client:
-            yield _spread(client, function, points)
+            yield _spread(client, function, points, setup)
         return
     count = _processes(workers, memory)
     limit = "auto" if memory is None else int(memory * BYTES_PER_GB)
+    quiet = {"dashboard_address": ":0", "silence_logs": logging.ERROR}
     with (
-        LocalCluster(count, threads_per_worker=1, memory_limit=limit, dashboard_address=None) as cluster,
+        LocalCluster(count, threads_per_worker=1, memory_limit=limit, **quiet) as cluster,
         Client(cluster) as client,
     ):
-        yield _spread(client, function, points)
+        yield _spread(client, function, points, setup)
 
 
 def _processes(workers: int | None, memory: float | None) -> int:
@@ -54,7 +61,7 @@ def _processes(workers: int | None, memory: float | None) -> int:
     return wanted
 
 
-def _spread(client: Client, function: Function, points: Sequence[Point]) -> Outcomes:
+def _spread(client: Client, function: Function, points: Sequence[Point], setup: Setup | None) -> Outcomes:
     """Keep every worker at one point: so a worker that dies loses that one only, and no other bears the blame."""
     from distributed import as_completed
 
@@ -65,7 +72,7 @@ def _spread(client: Client, function: Function, points: Sequence[Point]) -> Outc
     def fill() -> None:
         room = max(1, sum(client.ncores().values())) - len(running)
         for _, point in zip(range(room), waiting, strict=False):
-            future = client.submit(evaluate, function, point, pure=False)
+            future = client.submit(evaluate, function, point, setup, pure=False)
             running[future.key] = point
             done.add(future)
 
