@@ -183,6 +183,9 @@ class Built:
             The solution is none: the solver ignored integrality.
         """
 
+    def write_back(self, n: pypsa.Network) -> None:
+        """Put into the network what PyPSA has just written there otherwise, after `record`."""
+
     def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
         """Write a solution of the whole model for HiGHS to start from, if there is one to be found in some seconds.
 

@@ -8,6 +8,7 @@ from typing import Any
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError, UnsupportedError
+from pypsa_aidc.network.loads.decisions import built_in
 from pypsa_aidc.network.pypsa_api import (
     assign,
     discrete,
@@ -86,4 +87,6 @@ def price(n: pypsa.Network, /, **solver_options: Any) -> str:
             difference,
         )
     assign(n)
+    for built in built_in(n):
+        built.write_back(n)
     return f"fixed-path {kind}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -41,6 +41,9 @@ PATH_CONSTRAINTS = ("AIDC-path_flow", "AIDC-coverage", "AIDC-work")
 IT_POWER = "AIDC-it_power"
 """Name of the constraint that gives each job generator the power of its path (Eq. 28a of [1])."""
 
+MANY = 3
+"""Equal jobs of a site from which on they are one flow of whole numbers: as paths apart, each could be any other."""
+
 GPUS = "AIDC-gpus"
 """Name of the constraint on the GPU pool of each site (Eq. 30a of [1])."""
 
@@ -63,6 +66,13 @@ class PlacedGraph:
     gpu_value: Floats
     scenario: str | None = None
     """The scenario whose path it is; `None` for one path in all of them."""
+    equals: tuple[str, ...] = ()
+    """Generators of further jobs that are equal to this one: the edges then carry as many paths."""
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """Generators of all jobs whose paths these are."""
+        return (self.generator, *self.equals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +144,18 @@ class Paths(Built):
             if start < stop:
                 yield step, start, stop
 
+    @property
+    def together(self) -> bool:
+        """Whether any edges carry the paths of several equal jobs."""
+        return any(each.equals for each in self.placed)
+
+    def write_back(self, n: pypsa.Network) -> None:
+        """Give each of several equal jobs the power of its own path."""
+        from pypsa_aidc.network.loads.site.schedule import write_power  # it reads what this has built
+
+        if self.together:
+            write_power(n, self)
+
     def record(self, n: pypsa.Network) -> None:
         """Decode the schedules of all jobs and keep them in the network."""
         from pypsa_aidc.network.loads.site.schedule import record  # it reads what this has built
@@ -170,13 +192,27 @@ def build_paths(
     placed = []
     for site in sites.values():
         apart = recourse is not None and site.name in recourse.moments
-        for generator, load in site.loads.items():
+        for generator, *equals in _equal_jobs(site) if recourse is None else [[each] for each in site.loads]:
+            load = site.loads[generator]
             for window in horizon:
-                graph = checkpoint_graph(load, window.slots, formulation)
+                # Of paths together, only nodes that count checkpoints tell which of them are complete.
+                graph = checkpoint_graph(load, window.slots, "literal" if equals else formulation)
                 value = values_of(n, site, load, chosen[window.positions])
                 for scenario in recourse.scenarios if recourse is not None and apart else (None,):
-                    placed.append(PlacedGraph(site.name, generator, window, graph, value, scenario))
+                    placed.append(PlacedGraph(site.name, generator, window, graph, value, scenario, tuple(equals)))
     return Paths(tuple(placed), sites, recourse=recourse)
+
+
+def _equal_jobs(site: Site) -> list[list[str]]:
+    """Job generators of a site, many equal ones in one list: they differ in nothing but their names."""
+    groups: dict[TrainingLoad, list[str]] = {}
+    for generator, load in site.loads.items():
+        groups.setdefault(replace(load, name="", description=""), []).append(generator)
+    lists: list[list[str]] = []
+    for load, own in groups.items():
+        together = len(own) >= MANY and load.rules.continuity
+        lists += [own] if together else [[generator] for generator in own]
+    return sorted(lists, key=lambda own: list(site.loads).index(own[0]))
 
 
 def _placed_ahead(
@@ -243,12 +279,21 @@ def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:
     Where nodes do not count checkpoints, one row a job makes its segments add up to those of the tranche, exactly: "at
     least" would be another problem.
     """
-    x = m.add_variables(binary=True, coords=[pd.RangeIndex(paths.edges, name="aidc_edge")], name=PATH)
-    graphs = [each.graph for each in paths.placed]
+    coords = [pd.RangeIndex(paths.edges, name="aidc_edge")]
+    if paths.together:
+        most = np.repeat([len(each.generators) for each in paths.placed], [len(each.graph) for each in paths.placed])
+        upper = xr.DataArray(most.astype(float), coords=coords, dims=["aidc_edge"])
+        x = m.add_variables(lower=0, upper=upper, integer=True, name=PATH)
+    else:
+        x = m.add_variables(binary=True, coords=coords, name=PATH)
     add_path_flow(
         m,
         x,
-        [PathGraph(graph.edges.tail, graph.edges.head, graph.nodes, graph.source, graph.sink) for graph in graphs],
+        [
+            PathGraph(g.edges.tail, g.edges.head, g.nodes, g.source, g.sink, len(each.generators))
+            for each in paths.placed
+            for g in [each.graph]
+        ],
         PATH_CONSTRAINTS[0],
         "aidc_node",
     )
@@ -333,14 +378,16 @@ def _per_snapshot(
         edge, slot, it_power, gpus = each.graph.occupancy()
         if what == "held":
             edge, slot, gpus = each.graph.holding()
-        label = each.generator if what == "power" else each.site
-        column = int(columns.get_indexer(pd.Index([label]))[0])
+        # Of equal jobs together, each Generator has the mean power until the paths are told apart.
+        labels = each.generators if what == "power" else (each.site,)
         inside = slot < len(each.window.positions)
         # One path in all scenarios runs in each of them.
         for block in [scenarios.index(each.scenario)] if each.scenario else range(max(len(scenarios), 1)):
-            entry.append(first_edge + edge[inside])
-            row.append((block * len(snapshots) + each.window.positions[slot[inside]]) * len(columns) + column)
-            weight.append((it_power if what == "power" else gpus / paths.sites[each.site].spec.gpus)[inside])
+            for column in columns.get_indexer(pd.Index(labels)):
+                entry.append(first_edge + edge[inside])
+                row.append((block * len(snapshots) + each.window.positions[slot[inside]]) * len(columns) + column)
+                share = it_power / len(labels) if what == "power" else gpus / paths.sites[each.site].spec.gpus
+                weight.append(share[inside])
     coords = {"snapshot": snapshots, str(columns.name): columns}
     if scenarios:
         coords = {"scenario": pd.Index(scenarios, name="scenario"), **coords}
