@@ -120,4 +120,5 @@ def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapsho
     yield Check("connection", site.name, (imported - capacity).max(), "MW")
     base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[snapshots, site.base]
     efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[snapshots, site.link]
-    yield Check("energy of the site", site.name, (imported * efficiency - base - power).abs().max(), "MW")
+    others = schedule.fed_behind_the_meter(n, site, snapshots)
+    yield Check("energy of the site", site.name, (imported * efficiency - base - power + others).abs().max(), "MW")

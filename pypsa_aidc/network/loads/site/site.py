@@ -22,6 +22,9 @@ from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
 
+BEHIND = "behind the meter"
+"""Part of the power of a site that components of the user at its IT bus take."""
+
 
 @dataclass(frozen=True)
 class Site(Load):
@@ -172,17 +175,6 @@ class Site(Load):
                 "start each job anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...), within which each job then does its whole tranche."
             )
-        costed = [
-            f"{site.name} {load.name}"
-            for site in loads.values()
-            for load in site.loads.values()
-            if load.rules.mode_change_cost
-        ]
-        if costed and "budget" in n.model.constraints:
-            raise UnsupportedError(
-                f"near-optimal exploration (MGA) with mode_change_cost of {', '.join(costed)}: PyPSA's budget does not "
-                "contain that cost. Set it to 0, or forbid mode changes."
-            )
 
     @classmethod
     def build(
@@ -210,7 +202,10 @@ class Site(Load):
         return audit.checks(n, self)
 
     def power(self, n: pypsa.Network) -> dict[str, pd.Series]:
-        """Parts ``"base"`` and each job at IT level, ``"idle"``, ``"IT"`` their sum, and ``"meter"``, Eq. 29 of [1]."""
+        """Parts ``"base"`` and each job at IT level, ``"idle"``, ``"IT"`` their sum, and ``"meter"``, Eq. 29 of [1].
+
+        What components of yours at its IT bus take, such as a battery that charges, is ``"behind the meter"``.
+        """
         p = n.c.generators.dynamic["p"]
         parts = {"base": columns(n.get_switchable_as_dense("Load", "p_set"), [self.base])[self.base]}
         for generator, load in self.loads.items():
@@ -219,12 +214,26 @@ class Site(Load):
             parts["idle"] = columns(p, [self.idle])[self.idle]
         own = list(parts.values())
         imported = columns(n.c.links.dynamic["p0"], [self.link])[self.link]
+        if self._has_neighbours(n):
+            parts[BEHIND] = -schedule.fed_behind_the_meter(n, self, n.snapshots)
         return {**parts, "IT": sum(own[1:], own[0]), "meter": imported}
+
+    def _has_neighbours(self, n: pypsa.Network) -> bool:
+        """Whether its IT bus has components that are no parts of it."""
+        own = {part for parts in self.parts.values() for part in parts}
+        ends = [
+            names(component.static.index[component.static[column] == self.bus])
+            for component in n.components
+            for column in component.static
+            if str(column).startswith("bus") and component.name not in ("Bus", "SubNetwork")
+        ]
+        return any(not set(each) <= own for each in ends)
 
     def accounts(self, n: pypsa.Network) -> dict[str, Account]:
         """At the grid bus, which the meter is at."""
         idle = ["idle"] if self.spec.idle_w else []
         parts = ["base", *(load.name for load in self.loads.values()), *idle]
+        parts += [BEHIND] if self._has_neighbours(n) else []
         bus = str(n.links.loc[rows(n.links.index, self.link), "bus0"].iloc[0])
         overhead = 1 / columns(n.get_switchable_as_dense("Link", "efficiency"), [self.link])[self.link]
         return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
