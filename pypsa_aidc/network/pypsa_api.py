@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import cache
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import highspy
@@ -95,6 +96,20 @@ def risk_weights(m: linopy.Model | None, probability: Mapping[str, float], omega
     if m is None or not all(row in m.constraints and "dual" in m.constraints[row].data for row in rows.values()):
         return {}
     return {name: (1 - omega) * probability[name] + abs(float(m.constraints[row].dual)) for name, row in rows.items()}
+
+
+def find_sub_networks(n: pypsa.Network) -> None:
+    """Find the sub-networks of a network as ``n.determine_network_topology`` does, by a sparse matrix.
+
+    PyPSA asks itself for a dense one of all buses, and copies it: 1.3 GB and 10 s for 9,000 buses.
+    """
+    matrix: Any = n.adjacency_matrix(branch_components=n.passive_branch_components, return_dataframe=False)
+    answer = SimpleNamespace(values=matrix.tocsr(), index=n.buses.index)
+    n.__dict__["adjacency_matrix"] = lambda **_: answer
+    try:
+        n.determine_network_topology()
+    finally:
+        del n.__dict__["adjacency_matrix"]
 
 
 def solve_network(

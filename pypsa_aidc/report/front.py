@@ -30,7 +30,7 @@ WRITERS: Mapping[str, Callable[[Document], bytes]] = {".html": html, ".xlsx": xl
 TIGHT = 1e-4
 """Relative gap up to which an objective counts as optimal without a further word; the default of HiGHS."""
 
-_NEEDED = {".xlsx": "xlsxwriter", ".pdf": "reportlab"}
+NEEDED = {".xlsx": "xlsxwriter", ".pdf": "reportlab"}
 _COLUMNS = {"step", "unit", "value", "uncertainty"}
 
 
@@ -263,6 +263,6 @@ def _check(n: Network, path: Path, values: pd.DataFrame | None, exclusive: Seque
     for name in exclusive:
         faults.require(name in storages, "exclusive", name, f"one of {sorted(map(str, storages))}")
     faults.raise_any()
-    library = _NEEDED.get(suffix)
+    library = NEEDED.get(suffix)
     if library is not None and find_spec(library) is None:
         raise UnsupportedError(f"a {suffix} report needs {library}: install pypsa-aidc[report], or write .html")

@@ -225,7 +225,7 @@ class TestNearOptimal:
     def test_budget_contains_the_costs_of_mode_changes(self) -> None:
         n = self.built(hours=9.0, segments=9, mode_change_cost=0.5)
         best = n.aidc.optimize(**QUIET)
-        spent = n.aidc.sites["dc"].own_cost(n)
+        spent = n.aidc.sites["dc"].own_costs(n)["Mode changes"]
         assert spent > 0
         n.optimize.optimize_mga(
             weights={"Generator": {"p_nom": {"wind": 1.0}}},

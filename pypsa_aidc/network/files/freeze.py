@@ -42,11 +42,11 @@ def is_frozen(n: pypsa.Network) -> bool:
 def freeze(n: pypsa.Network) -> None:
     """Give every decided Generator the power of its solution as `p_set`, which plain PyPSA keeps.
 
-    A plain ``n.optimize()`` then has the objective and the prices of the LP with fixed paths, less any
-    `mode_change_cost`, which PyPSA has no place for. The exception are hours in which a fleet sheds less than its call
-    allows: there its relief sets the price, and in plain PyPSA, where relief is data, any price between those of the
-    plants below and above it is as good. A fleet without relief and of free size stays free, since all that decides its
-    size is in plain PyPSA too. `thaw` undoes it.
+    A plain ``n.optimize()`` then has the objective and the prices of the LP with fixed paths, less what changes of
+    mode cost and GPU-hours are worth, which PyPSA has no place for: `n.aidc.costs` tells both. The exception are
+    hours in which a fleet sheds less than its call allows: there its relief sets the price, and in plain PyPSA,
+    where relief is data, any price between those of the plants below and above it is as good. A fleet without
+    relief and of free size stays free, since all that decides its size is in plain PyPSA too. `thaw` undoes it.
 
     Parameters
     ----------

@@ -393,9 +393,13 @@ class Load(ABC):
         """Further entries of its row in `n.aidc.summary()`; `power` is that of `n.aidc.power()`."""
         return {}
 
-    def own_cost(self, n: pypsa.Network) -> float:
-        """Cost in USD of its decisions in the objective that is none of a component, such as for changes of modes."""
-        return 0.0
+    def own_costs(self, n: pypsa.Network) -> dict[str, float]:
+        """Costs in USD of its decisions in the objective that are none of a component, by what for."""
+        return {}
+
+    def worth(self, n: pypsa.Network) -> dict[str, float]:
+        """Worth in USD of what its parts occupy, beside the energy that they pay for; nothing where it has no value."""
+        return {}
 
     @property
     def costless(self) -> Sequence[str]:

@@ -56,7 +56,8 @@ def operating_costs(n: pypsa.Network) -> pd.DataFrame:
     pandas.DataFrame
         Index (component, carrier); `energy` (MWh, weighted by the objective weighting) and `cost` (USD, with quadratic
         and storage costs, start-ups and stand-by); curtailed energy under the component ``"Curtailment"``, what is
-        built under ``"Investment"``, mode changes of jobs under ``"Mode changes"`` and the site.
+        built under ``"Investment"``, mode changes of jobs under ``"Mode changes"`` and the site, and what the GPU-hours
+        of its jobs are worth under ``"GPUs"``.
 
     Raises
     ------
@@ -206,10 +207,9 @@ def _investment(n: pypsa.Network) -> Iterator[pd.DataFrame]:
 
 def _own_costs(n: pypsa.Network) -> Iterator[pd.DataFrame]:
     """Costs of what loads decide and no component has, such as changes of modes; one row a load where there are any."""
-    for name, load in loads(n).items():
-        cost = load.own_cost(n)
+    for name, what, cost in ((name, *each) for name, load in loads(n).items() for each in load.own_costs(n).items()):
         if cost:
-            index = pd.MultiIndex.from_tuples([("Mode changes", name)], names=["component", "carrier"])
+            index = pd.MultiIndex.from_tuples([(what, name)], names=["component", "carrier"])
             yield pd.DataFrame({"energy": 0.0, "cost": cost}, index)
 
 
@@ -248,7 +248,9 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         sum; weighted by snapshots and investment periods as the objective), `price` (USD/MWh, payment over energy; NaN
         where there is none), `mean_price` (USD/MWh over time at that level) and `timing` (USD, what the energy would
         cost at the mean price less what it does cost). Relief of a fleet counts negative: it is what the fleet does
-        not draw and does not pay. Payments are NaN where the network has no prices.
+        not draw and does not pay. Payments are NaN where the network has no prices. Where a site has a `gpu_value`,
+        there is also `gpu_cost` (USD), what the GPU-hours of each job are worth: no payment for energy, and no part of
+        `payment`.
     """
     accounts = {(name, part): account for name, load in loads(n).items() for part, account in load.accounts(n).items()}
     table: dict[tuple[str, str], dict[str, float]] = {}
@@ -267,6 +269,7 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         taken = float((power[name, "meter"] * weight).sum())
         at_mean = sum(row["mean"] * row["energy"] for row in own)
         table[name, TOTAL] = {"energy": taken, "payment": paid, "mean": at_mean / taken if taken else np.nan}
+    worth = {name: load.worth(n) for name, load in loads(n).items()}
     # Parts of a site or fleet together, the total after them.
     table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")
@@ -274,8 +277,13 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
     frame["mean_price"] = frame.pop("mean")
     frame["timing"] = frame["mean_price"] * frame["energy"] - frame["payment"]
+    if any(worth.values()):
+        frame["gpu_cost"] = [
+            sum(worth[name].values()) if part == TOTAL else worth[name].get(part, 0.0) for name, part in table
+        ]
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
     usd = {"payment": "USD", "timing": "USD", "price": "USD/MWh", "mean_price": "USD/MWh"}
+    usd |= {"gpu_cost": "USD"} if "gpu_cost" in frame else {}
     frame.attrs["units"] = {"energy": "MWh"} | usd
     return frame
 

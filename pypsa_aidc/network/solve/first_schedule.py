@@ -107,7 +107,7 @@ class _Relaxation:
         self.coupling = matrix[self.coupling_rows][:, path].T.tocsr()
         self.cost = np.asarray(m.matrices.c, dtype=float)
         self.own_cost = self.cost[path]
-        self.occupancy = [each.graph.occupancy() for each in paths.placed]
+        self.holding = [each.graph.holding() for each in paths.placed]
         self.copies = paths.copies
         self.flows: dict[int, Floats] = {}
 
@@ -193,7 +193,7 @@ class _Relaxation:
         """
         copies = self.copies[job]
         graph, costs = self.paths.placed[copies[0]].graph, self._edge_costs()
-        edge, slot, _, gpus = self.occupancy[copies[0]]
+        edge, slot, gpus = self.holding[copies[0]]
         blocked = np.bincount(edge, gpus > self._left(job)[slot] + 1e-6, minlength=len(graph)) > 0
         cost = np.sum([costs[position] for position in copies], axis=0)
         columns = np.asarray(self.highs.getSolution().col_value)
@@ -210,7 +210,7 @@ class _Relaxation:
             first = self.copies[other][0]
             neighbour = self.paths.placed[first]
             if other != job and neighbour.site == each.site and neighbour.window is each.window:
-                edge, slot, _, gpus = self.occupancy[first]
+                edge, slot, gpus = self.holding[first]
                 left -= np.bincount(slot, gpus * flow[edge], minlength=len(left))
         return left
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,9 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.loads.protocol import SOLVE
+from pypsa_aidc.network.loads.site.gpu_value import is_valued, occupied, values_of
 from pypsa_aidc.network.loads.site.paths import PATH, Paths
+from pypsa_aidc.network.loads.site.step_power import begun, edge_power, step_power
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import columns, rows
 from pypsa_aidc.network.results.balance import injection
@@ -167,28 +168,39 @@ def fed_behind_the_meter(n: pypsa.Network, site: Site, snapshots: pd.Index) -> p
 
 def cost_of_changes(n: pypsa.Network, site: Site) -> float:
     """Cost in USD of all changes of modes without a wait, weighted as the objective weighs the hour after them."""
-    if not any(load.rules.mode_change_cost for load in site.jobs.values()):
+    if not any(load.costs_changes for load in site.jobs.values()):
         return 0.0
-    total = 0.0
+    return sum(
+        beginning.cost * float(window.weight[step.start])
+        for generator, runs in read(n, {site.name: site}).items()
+        for window, steps in runs
+        for step, beginning in begun(steps, site.jobs[generator])
+    )
+
+
+def gpu_costs(n: pypsa.Network, site: Site) -> dict[str, float]:
+    """Worth in USD of the GPU-hours that each job of a site occupies, weighted as the objective weighs them."""
+    if not is_valued(site):
+        return {load.name: 0.0 for load in site.jobs.values()}
+    return _occupied_hours(n, site, lambda load, snapshots: values_of(n, site, load, snapshots))
+
+
+def gpu_hours(n: pypsa.Network, site: Site) -> float:
+    """GPU-hours that the jobs of a site occupy, held ones included, weighted as the objective weighs them."""
+    return sum(_occupied_hours(n, site, lambda _, snapshots: np.ones(len(snapshots))).values())
+
+
+def _occupied_hours(
+    n: pypsa.Network, site: Site, value: Callable[[TrainingLoad, pd.Index], Floats]
+) -> dict[str, float]:
+    found = {load.name: 0.0 for load in site.jobs.values()}
+    chosen = solved_snapshots(n, {site.name: site})
     for generator, runs in read(n, {site.name: site}).items():
+        load = site.jobs[generator]
         for window, steps in runs:
-            changes = [after.start for before, after in pairwise(steps) if _is_change(before, after)]
-            total += site.jobs[generator].rules.mode_change_cost * float(window.weight[changes].sum())
-    return total
-
-
-def _is_change(before: Step, after: Step) -> bool:
-    return before.mode != after.mode and before.stop == after.start
-
-
-def step_power(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> Floats:
-    """IT power in MW of each slot, from the steps alone."""
-    power = np.zeros(len(slots))
-    for step in steps:
-        power[step.start : step.stop] += load.modes[step.mode].it_power
-        if step.restart:
-            power[step.start] += load.rules.restart_energy / slots.hours[step.start]
-    return power
+            weight = value(load, chosen[window.positions]) * window.weight * window.slots.hours
+            found[load.name] += float((occupied(steps, load, window.slots) * weight).sum())
+    return found
 
 
 def solved_snapshots(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.Index:
@@ -236,15 +248,15 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
             for window, steps in schedules[generator]:
                 labels = chosen[window.positions]
                 done = load.rules.progress
-                for step in steps:
+                for step, beginning in begun(steps, load):
                     mode = load.modes[step.mode]
                     hours = float(window.slots.ends[step.stop] - window.slots.ends[step.start])
-                    power = step_power((step,), load, window.slots)
+                    power = edge_power(step, beginning, load, window.slots)
                     if load.rules.continuity:
                         share = sum(load.rules.shares[done : done + round(step.segments)])
                         done += round(step.segments)
                         need = load.hours(mode) * share + round(step.segments) * load.rules.checkpoint_hours
-                        need += load.rules.restart_hours * step.restart
+                        need += beginning.hours
                     else:
                         need = hours
                     table.append(
@@ -258,7 +270,7 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
                             "mode": mode.label,
                             "gpus": mode.gpus,
                             "it_power": mode.it_power,
-                            "energy": float((power * window.slots.hours).sum()),
+                            "energy": float((power * window.slots.hours[step.start : step.stop]).sum()),
                             "segments": step.segments,
                             "restart": step.restart,
                             "boundary_idle": mode.gpus * (hours - need),

@@ -14,6 +14,7 @@ from pypsa_aidc.errors import Faults, SpecError, UnsupportedError
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Load, Reason, free
 from pypsa_aidc.network.loads.site import audit, checks, explain, schedule
 from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.gpu_value import is_valued
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
@@ -238,8 +239,11 @@ class Site(Load):
         overhead = 1 / columns(n.get_switchable_as_dense("Link", "efficiency"), [self.link])[self.link]
         return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
 
-    def own_cost(self, n: pypsa.Network) -> float:
-        return schedule.cost_of_changes(n, self)
+    def own_costs(self, n: pypsa.Network) -> dict[str, float]:
+        return {"Mode changes": schedule.cost_of_changes(n, self), "GPUs": sum(schedule.gpu_costs(n, self).values())}
+
+    def worth(self, n: pypsa.Network) -> dict[str, float]:
+        return schedule.gpu_costs(n, self) if is_valued(self) else {}
 
     def summary(self, n: pypsa.Network, power: pd.DataFrame) -> dict[str, float]:
         return schedule.summary(n, self, power)
