@@ -185,6 +185,36 @@ def solve_network(
     return str(ended[0]), str(ended[1])
 
 
+def is_near_optimal(m: linopy.Model) -> bool:
+    """Whether a model looks for alternatives (MGA): its costs are bounded, and its objective is something else."""
+    return "budget" in m.constraints
+
+
+def widen_budget(n: pypsa.Network, cost: linopy.LinearExpression, spent: float) -> None:
+    """Put a cost into the budget of a model that looks for alternatives, and what the optimum spent on it.
+
+    PyPSA allows ``(1 + slack)`` times the costs that its statistics tell of the optimum; the slack is read from that.
+
+    Parameters
+    ----------
+    n
+        Network with the optimum in its results, and the model.
+    cost, spent
+        The cost in the model, and its value in the optimum, USD.
+    """
+    m, weight = n.model, n.investment_period_weightings["objective"]
+
+    def told(frame: Any) -> float:
+        return float((frame.sum() * weight).sum() if n.has_investment_periods else frame.sum())
+
+    optimum = told(n.statistics.capex()) + told(n.statistics.opex())
+    budget = m.constraints["budget"]
+    bounded, most = budget.lhs, float(budget.rhs)
+    factor = (most + told(n.statistics.installed_capex())) / optimum if optimum else 1.0
+    m.remove_constraints("budget")
+    m.add_constraints(bounded + cost <= most + factor * spent, name="budget")
+
+
 def assign(n: pypsa.Network) -> None:
     """Write the values and duals of a network's solved model into the network.
 

@@ -118,4 +118,5 @@ def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapsho
     yield Check("connection", site.name, (imported - capacity).max(), "MW")
     base = dense(n, "Load", "p_set", site.base).loc[snapshots].iloc[:, 0]
     efficiency = dense(n, "Link", "efficiency", site.link).loc[snapshots].iloc[:, 0]
-    yield Check("energy of the site", site.name, (imported * efficiency - base - power).abs().max(), "MW")
+    others = schedule.fed_behind_the_meter(n, site, snapshots)
+    yield Check("energy of the site", site.name, (imported * efficiency - base - power + others).abs().max(), "MW")

@@ -23,6 +23,7 @@ from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.network.model.recourse import Recourse, agree, weigh
+from pypsa_aidc.network.pypsa_api import is_near_optimal, widen_budget
 from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
@@ -320,6 +321,10 @@ def _charge(n: pypsa.Network, x: linopy.Variable, paths: Paths, costs: Floats) -
         return (x * xr.DataArray(np.where(kept, costs, 0.0), coords=x.coords, dims=x.dims)).sum()
 
     m = n.model
+    if is_near_optimal(m):
+        spent = sum(sum(site.own_costs(n).values()) for site in paths.sites.values())
+        widen_budget(n, cost(np.full(len(costs), True)), spent)
+        return
     if paths.recourse is None:
         m.objective = m.objective.expression + cost(np.full(len(costs), True))
         return

@@ -18,6 +18,7 @@ from pypsa_aidc.network.loads.site.paths import PATH, Paths, PlacedGraph
 from pypsa_aidc.network.loads.site.step_power import begun, edge_power, step_power
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.results.balance import injection
 from pypsa_aidc.training import Slots, Step, TrainingLoad
 
 if TYPE_CHECKING:
@@ -173,6 +174,13 @@ def steps_before(n: pypsa.Network, site: Site, moment: object | None) -> list[tu
         for step in steps
         if window.positions[step.start] < first
     ]
+
+
+def fed_behind_the_meter(n: pypsa.Network, site: Site, snapshots: pd.Index) -> pd.Series:
+    """Power in MW that components which are no parts of a site, such as its battery, feed into its IT bus."""
+    own = [part for parts in site.parts.values() for part in parts]
+    fed: pd.Series = columns(injection(n, snapshots, own), [site.bus])[site.bus]
+    return fed
 
 
 def cost_of_changes(n: pypsa.Network, site: Site) -> float:

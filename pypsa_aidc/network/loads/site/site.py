@@ -23,6 +23,9 @@ from pypsa_aidc.network.pypsa_api import columns, dense, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
 
+BEHIND = "behind the meter"
+"""Part of the power of a site that components of the user at its IT bus take."""
+
 _FREEDOMS: Mapping[Freedom, Callable[[TrainingLoad], TrainingLoad]] = {
     "fixed": TrainingLoad.fixed,
     "recorded": TrainingLoad.recorded,
@@ -181,17 +184,6 @@ class Site(Load):
                 "start each job anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...), within which each job then does its whole tranche."
             )
-        costed = [
-            f"{site.name} {load.name}"
-            for site in loads.values()
-            for load in site.loads.values()
-            if load.costs_changes or is_valued(site)
-        ]
-        if costed and "budget" in n.model.constraints:
-            raise UnsupportedError(
-                "near-optimal exploration (MGA) with costed mode changes or gpu_value of "
-                f"{', '.join(costed)}: PyPSA's budget does not contain their cost. Set it to 0, or forbid mode changes."
-            )
 
     @classmethod
     def build(
@@ -219,7 +211,10 @@ class Site(Load):
         return audit.checks(n, self)
 
     def power(self, n: pypsa.Network) -> dict[str, pd.Series]:
-        """Parts ``"base"`` and each job at IT level, ``"idle"``, ``"IT"`` their sum, and ``"meter"``, Eq. 29 of [1]."""
+        """Parts ``"base"`` and each job at IT level, ``"idle"``, ``"IT"`` their sum, and ``"meter"``, Eq. 29 of [1].
+
+        What components of yours at its IT bus take, such as a battery that charges, is ``"behind the meter"``.
+        """
         p = n.c.generators.dynamic["p"]
         parts = {"base": dense(n, "Load", "p_set", self.base).iloc[:, 0]}
         for generator, load in self.loads.items():
@@ -228,12 +223,26 @@ class Site(Load):
             parts["idle"] = columns(p, [self.idle])[self.idle]
         own = list(parts.values())
         imported = columns(n.c.links.dynamic["p0"], [self.link])[self.link]
+        if self._has_neighbours(n):
+            parts[BEHIND] = -schedule.fed_behind_the_meter(n, self, n.snapshots)
         return {**parts, "IT": sum(own[1:], own[0]), "meter": imported}
+
+    def _has_neighbours(self, n: pypsa.Network) -> bool:
+        """Whether its IT bus has components that are no parts of it."""
+        own = {part for parts in self.parts.values() for part in parts}
+        ends = [
+            names(component.static.index[component.static[column] == self.bus])
+            for component in n.components
+            for column in component.static
+            if str(column).startswith("bus") and component.name not in ("Bus", "SubNetwork")
+        ]
+        return any(not set(each) <= own for each in ends)
 
     def accounts(self, n: pypsa.Network) -> dict[str, Account]:
         """At the grid bus, which the meter is at."""
         idle = ["idle"] if self.spec.idle_w else []
         parts = ["base", *(load.name for load in self.loads.values()), *idle]
+        parts += [BEHIND] if self._has_neighbours(n) else []
         bus = str(n.links.loc[rows(n.links.index, self.link), "bus0"].iloc[0])
         overhead = 1 / dense(n, "Link", "efficiency", self.link).iloc[:, 0]
         return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
