@@ -130,6 +130,25 @@ def solve(n: pypsa.Network, label: str = "", **options: Any) -> aidc.network.Res
         return n.aidc.optimize(output_flag=False, **options)
 
 
+def gpu_hours(n: pypsa.Network) -> tuple[float, float]:
+    """GPU-hours that the jobs of a solved network run, and those that they hold.
+
+    Held is what a job keeps if it frees no GPU before it is done: those of its baseline, or of a larger mode while it
+    runs in it. It is told of schedules that were found without a price for it.
+    """
+    used, progress = n.aidc.gpus(), n.aidc.progress()
+    hours = n.snapshot_weightings["stores"].loc[used.index]
+    unfinished = progress.shift(fill_value=0.0) < 1 - 1e-9
+    held = used.copy()
+    for site in n.aidc.sites.values():
+        for load in site.jobs.values():
+            least = load.mode().gpus if load.baseline is not None else 0
+            column = (site.name, load.name)
+            held[column] = used[column].where(~unfinished[column], used[column].clip(lower=least))
+    run, kept = (float(frame.mul(hours, axis=0).to_numpy().sum()) for frame in (used, held))
+    return run, kept
+
+
 def save(frame: pd.DataFrame, folder: Path, name: str) -> None:
     """Write a table with a fixed number of decimals and no negative zeros, so that equal results are equal files."""
     rounded = frame.map(lambda value: round(value, DECIMALS) + 0.0 if isinstance(value, float) else value)

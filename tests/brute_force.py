@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,8 @@ class Schedule:
     gpus: tuple[int, ...]
     event_cost: float = 0.0
     held: tuple[int, ...] = ()
+    steps: tuple[tuple[int, int, int], ...] = field(default=(), compare=False)
+    """First slot, the first after it, and mode of each edge."""
 
     def cost(self, price: np.ndarray, slots: Slots, gpu_value: np.ndarray | float = 0.0) -> float:
         gpu_hours = np.array(self.held) * slots.hours
@@ -32,7 +34,7 @@ def schedules(load: TrainingLoad, slots: Slots) -> Iterator[Schedule]:
         borders.append(borders[-1] + float(hours))
     deadline = borders[-1] if load.deadline is None else load.deadline
     start = next(b for b in range(horizon + 1) if borders[b] >= rules.arrival - 1e-9)
-    idle = ((0.0,) * horizon, (0,) * horizon)
+    idle = ((0.0,) * horizon, (0,) * horizon, ())
 
     def run_until(border: int, hours: float) -> int | None:
         for stop in range(border + 1, horizon + 1):
@@ -45,7 +47,7 @@ def schedules(load: TrainingLoad, slots: Slots) -> Iterator[Schedule]:
     ) -> Iterator[Schedule]:
         if done == rules.count:
             held = [max(used, rules.held_gpus) if start <= t < border else 0 for t, used in enumerate(drawn[1])]
-            yield Schedule(*drawn, cost, tuple(held))
+            yield Schedule(drawn[0], drawn[1], cost, tuple(held), drawn[2])
             return
         may_wait = (
             rules.waiting and border < horizon and (waited > 0 or mode_before is None or ran >= rules.min_run - 1e-9)
@@ -88,6 +90,7 @@ def schedules(load: TrainingLoad, slots: Slots) -> Iterator[Schedule]:
                 for slot in range(border, stop):
                     power[slot] += jump * rules.checkpoint_energy / (borders[stop] - borders[border])
                 ran_on = borders[stop] - borders[border] + (0.0 if resumed else ran)
-                yield from go(stop, done + jump, 0.0, ran_on, position, (tuple(power), tuple(gpus)), cost + fee)
+                steps = (*drawn[2], (border, stop, position))
+                yield from go(stop, done + jump, 0.0, ran_on, position, (tuple(power), tuple(gpus), steps), cost + fee)
 
     yield from go(start, rules.progress, 0.0, 0.0, None, idle, 0.0)

@@ -5,6 +5,7 @@ from .checks.findings import Findings, check
 from .files.cases import from_case
 from .files.exchange import export, load
 from .files.freeze import freeze, is_frozen, thaw
+from .information import mean_network, value_of_information
 from .loads.decisions import record
 from .loads.fleet.add import add_fleet
 from .loads.fleet.fleet import Fleet
@@ -62,6 +63,7 @@ __all__ = [
     "is_frozen",
     "list_loads",
     "load",
+    "mean_network",
     "operating_costs",
     "optimize",
     "optimize_with_rolling_horizon",
@@ -74,5 +76,6 @@ __all__ = [
     "thaw",
     "update",
     "uses_storage",
+    "value_of_information",
     "values",
 ]

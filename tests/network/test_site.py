@@ -21,7 +21,10 @@ def unchanged(n: pypsa.Network, before: pypsa.Network) -> bool:
 
 
 def test_add_builds_standard_components() -> None:
-    n = site(grid(), jobs=[job("A"), job("B")], p_nom=12.0)
+    n = grid()
+    n.buses.loc["grid", ["x", "y"]] = [-90.1, 29.9]
+    site(n, jobs=[job("A"), job("B")], p_nom=12.0)
+    assert n.buses.loc["dc IT", ["x", "y"]].tolist() == [-90.1, 29.9]
     assert n.links.loc["dc import", ["bus0", "bus1", "efficiency", "p_nom"]].tolist() == ["grid", "dc IT", 0.8, 12.0]
     assert n.loads.loc["dc base", ["bus", "p_set"]].tolist() == ["dc IT", 1.0]
     assert n.generators.loc["dc A", ["bus", "sign", "p_nom"]].tolist() == ["dc IT", -1.0, 4.0]

@@ -35,7 +35,7 @@ after a solve           `decisions`, `solved`, `check_results`, `decided_before`
                         `summary`, `costless`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
 words                   `reason_alone`, `reason`
-what if                 `changes`
+what if                 `changes`, `restricted`
 ======================  =============================================================================================
 
 What they are given and have to keep to:
@@ -83,6 +83,7 @@ SOLVE = (
 """What makes a schedule, for those who lack one."""
 
 Change = Callable[[pypsa.Network], None]
+Freedom = Literal["fixed", "recorded", "waiting", "idealized", "free"]
 """What turns a network into another one in place."""
 
 Severity = Literal["error", "warning", "note"]
@@ -181,6 +182,9 @@ class Built:
         AIDCError
             The solution is none: the solver ignored integrality.
         """
+
+    def write_back(self, n: pypsa.Network) -> None:
+        """Put into the network what PyPSA has just written there otherwise, after `record`."""
 
     def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
         """Write a solution of the whole model for HiGHS to start from, if there is one to be found in some seconds.
@@ -435,6 +439,16 @@ class Load(ABC):
 
     def reason(self, n: pypsa.Network, snapshots: pd.Index | None) -> Reason | None:
         """Say why the load cannot work in this network, by solving others with less of it."""
+        return None
+
+    def restricted(self, freedom: Freedom) -> Change | None:
+        """Return the change to no more freedom than a word says; `None` where a kind has none that could be taken.
+
+        Raises
+        ------
+        InputError
+            What the load would then do is not known, such as a job without its mode of fixed training.
+        """
         return None
 
     def changes(self, steps: Mapping[str, float], horizon: float) -> Iterator[tuple[str, float, str, bool, Change]]:

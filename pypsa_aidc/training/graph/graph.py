@@ -217,6 +217,41 @@ class CheckpointGraph:
             )
         return tuple(self._step(edge) for edge in visited if self.edges.mode[edge] >= 0)
 
+    def decode_many(self, flow: Floats, count: int) -> list[tuple[Step, ...]]:
+        """Take a flow of several paths apart, for as many equal jobs; where nodes count checkpoints, any way will do.
+
+        Parameters
+        ----------
+        flow
+            Number of paths on each edge, shape (edges,).
+        count
+            Number of paths.
+
+        Raises
+        ------
+        AIDCError
+            The flow is not of whole numbers, or not of so many paths.
+        """
+        left, whole = flow.copy(), np.round(flow)
+        if np.abs(left - whole).max(initial=0.0) > _INTEGRAL:
+            return [self.decode(flow)]  # which says what is wrong with it
+        left, paths = whole, []
+        order = np.argsort(self.edges.tail, kind="stable")
+        first = np.searchsorted(self.edges.tail[order], np.arange(self.nodes + 1))
+        for _ in range(count):
+            single, node = np.zeros(len(flow)), self.source
+            while node != self.sink:
+                usable = [edge for edge in order[first[node] : first[node + 1]] if left[edge] > 0.5]
+                if not usable:
+                    break
+                single[usable[0]] = 1.0
+                node = int(self.edges.head[usable[0]])
+            left = left - single
+            paths.append(self.decode(single))
+        if np.abs(left).max(initial=0.0) > 0.5:
+            raise AIDCError(f"job {self.load.name!r}: the selected edges are more than {count} paths")
+        return paths
+
     def _step(self, edge: int) -> Step:
         e = self.edges
         return Step(

@@ -15,7 +15,7 @@ from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.network.carriers import refuse_not_electric
 from pypsa_aidc.network.loads.decisions import outdate
 from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
-from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
+from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubts
 from pypsa_aidc.network.loads.site.derived import derive, write_derived
 from pypsa_aidc.network.loads.site.gpu_value import GPU_VALUE
 from pypsa_aidc.network.loads.site.site import Site
@@ -28,8 +28,6 @@ from pypsa_aidc.units import W_PER_MW
 
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
-_HIGHEST_PUE = 4.0
-"""Above what any data center has been reported with."""
 
 _RESERVED = ("IT", "import", "base", "idle", "meter", "total")
 """Parts of a site that are no jobs."""
@@ -148,7 +146,6 @@ def add(
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
-    _warn_about_units(site, base, overhead, peak, p_nom)
     connection = {
         "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
         "p_nom_min": (p_nom or 0.0) if p_nom_extendable else 0.0,
@@ -159,6 +156,7 @@ def add(
     _write(n, site, bus, overhead, base, connection)
     _write_value(n, site, worth)
     write_derived(n, least_and_peak)
+    _warn_about_units(n, site)
 
 
 def update(
@@ -225,7 +223,6 @@ def update(
     flat = old.spec.gpu_value if worth is None else 0.0 if isinstance(worth, pd.Series) else worth
     spec = replace(old.spec, gpus=pool, series=series, gpu_value=flat)
     new = Site(spec, {f"{name} {load.name}": load for load in loads})
-    _warn_about_units(new, 0.0 if base is None else base, 1.0 if overhead is None else overhead, np.inf, p_nom)
     least_and_peak = derive(n, [new])
     gone = [generator for generator in old.loads if generator not in new.loads]
     if gone:
@@ -249,6 +246,7 @@ def update(
     write_derived(n, least_and_peak)
     if not n.c.generators.dynamic["p"].empty:
         outdate(n, f"n.aidc.update of {name!r}")
+    _warn_about_units(n, new)
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
@@ -321,16 +319,9 @@ def _assign(n: pypsa.Network, component: str, name: str, attribute: str, value: 
     dynamic[attribute] = kept
 
 
-def _warn_about_units(
-    site: Site, base: float | pd.Series, overhead: float | pd.Series, peak: float, p_nom: float | None
-) -> None:
-    doubt = unit_doubt(site, float(np.max(base)), peak, p_nom)
-    if doubt:
-        warnings.warn(f"AIDC {site.name!r}: {doubt}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
-    highest = float(np.max(overhead))
-    if highest > _HIGHEST_PUE:
-        told = f"pue of {highest:g}: for each MW of IT {highest - 1:g} MW more at the meter. Is it in per cent?"
-        warnings.warn(f"AIDC {site.name!r}: {told} Give 1.25 for 25 % more.", UnitWarning, stacklevel=3)
+def _warn_about_units(n: pypsa.Network, site: Site) -> None:
+    for doubt in unit_doubts(n, site):
+        warnings.warn(f"AIDC {site.name!r}: {doubt}", UnitWarning, stacklevel=3)
 
 
 def _write(
@@ -346,7 +337,8 @@ def _write(
             n.add("Carrier", carrier, color=colour)
     # A bus carrier of its own: clustering merges buses of one carrier and would lose the PUE without a word.
     n.add("Carrier", site.bus, color=_COLOURS[JOB_CARRIER])
-    n.add("Bus", site.bus, carrier=site.bus)
+    place = n.buses.loc[rows(n.buses.index, bus), ["x", "y"]].iloc[0]
+    n.add("Bus", site.bus, carrier=site.bus, x=float(place["x"]), y=float(place["y"]))
     n.add("Link", site.link, bus0=bus, bus1=site.bus, efficiency=1 / overhead, carrier=IMPORT_CARRIER, **connection)
     n.add("Load", site.base, bus=site.bus, p_set=base, carrier=BASE_CARRIER)
     n.add("Generator", list(site.loads), bus=site.bus, sign=-1, carrier=JOB_CARRIER)

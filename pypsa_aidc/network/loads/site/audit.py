@@ -15,7 +15,7 @@ from pypsa_aidc.network.loads.site import schedule
 from pypsa_aidc.network.loads.site.gpu_value import occupied
 from pypsa_aidc.network.loads.site.step_power import begun, step_power
 from pypsa_aidc.network.model.horizon import Window
-from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.pypsa_api import columns, dense, rows
 from pypsa_aidc.training import Step, TrainingLoad
 from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
 
@@ -116,6 +116,7 @@ def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapsho
     static = n.links.loc[rows(n.links.index, site.link)]
     capacity = static["p_nom_opt"].max() if static["p_nom_extendable"].any() else static["p_nom"].max()
     yield Check("connection", site.name, (imported - capacity).max(), "MW")
-    base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[snapshots, site.base]
-    efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[snapshots, site.link]
-    yield Check("energy of the site", site.name, (imported * efficiency - base - power).abs().max(), "MW")
+    base = dense(n, "Load", "p_set", site.base).loc[snapshots].iloc[:, 0]
+    efficiency = dense(n, "Link", "efficiency", site.link).loc[snapshots].iloc[:, 0]
+    others = schedule.fed_behind_the_meter(n, site, snapshots)
+    yield Check("energy of the site", site.name, (imported * efficiency - base - power + others).abs().max(), "MW")

@@ -14,7 +14,7 @@ from pypsa_aidc.network.checks.supply import BRANCHES, static_by_name, supply_at
 from pypsa_aidc.network.loads.protocol import Finding
 from pypsa_aidc.network.loads.site.derived import least_energy, peak_power
 from pypsa_aidc.network.loads.site.gpu_value import GPU_VALUE
-from pypsa_aidc.network.pypsa_api import columns, names, rows
+from pypsa_aidc.network.pypsa_api import dense, names, rows
 from pypsa_aidc.network.spec.coverage import check_coverage
 from pypsa_aidc.training import TrainingLoad
 from pypsa_aidc.units import W_PER_MW
@@ -22,6 +22,8 @@ from pypsa_aidc.units import W_PER_MW
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.site.site import Site
 
+_HIGHEST_PUE = 4.0
+"""Above what any data center has been reported with."""
 SUSPICIOUS_RATIO = 20.0
 """Base load per training power (or connection) from which a unit mistake is more likely than such a site."""
 
@@ -33,9 +35,7 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
     """Note what no longer fits the network: other snapshots, blanked series, decided power left in `p_set`."""
     check_coverage(site.name, site.spec.series, n, snapshots, faults)
     _check_held(n, site, faults)
-    efficiency = n.get_switchable_as_dense("Link", "efficiency").loc[snapshots]
-    for column in efficiency.columns[names(efficiency.columns) == site.link]:
-        series = efficiency[column]
+    for _, series in dense(n, "Link", "efficiency", site.link).loc[snapshots].items():
         bad = series.index[~((series > 0) & (series <= 1))]
         faults.require(
             not len(bad), f"Link {site.link!r}, efficiency", list(series[bad][:1]), "1/PUE, above 0 and at most 1"
@@ -51,9 +51,8 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
             f"at most {least:.6g} MWh with the present snapshots and weightings",
             "Call n.aidc.refresh(), or solve with n.aidc.optimize.",
         )
-        decided = n.get_switchable_as_dense("Generator", "p_set")[list(stored.index)].loc[snapshots]
         faults.require(
-            bool(decided.isna().all(axis=None)),
+            bool(dense(n, "Generator", "p_set", generator).loc[snapshots].isna().all(axis=None)),
             f"Generator {generator!r}, p_set",
             "decided power of an earlier solve",
             "no set point, for the job to be free",
@@ -86,28 +85,23 @@ def _baseline(load: TrainingLoad) -> float:
     return 0.0 if load.baseline is None else load.baseline.it_power
 
 
-def unit_doubt(site: Site, base: float, peak: float, p_nom: float | None) -> str:
-    """Say what is out of proportion, or nothing.
-
-    Parameters
-    ----------
-    site
-        The site.
-    base
-        Highest base IT load in MW.
-    peak
-        Most that the site can draw at the meter, MW.
-    p_nom
-        Grid connection in MW; `None` if none was given.
-    """
+def unit_doubts(n: pypsa.Network, site: Site) -> Iterator[str]:
+    """Say what is out of proportion, as if given in another unit; what is extendable is as large as need be."""
+    base, overhead, link = _series(n, site)
+    most, peak = float(base.max()), float((overhead * (base + peak_it_power(n, site))).max())
+    p_nom = np.nan if link["p_nom_extendable"] else float(link["p_nom"])
     training = max(mode.it_power / mode.gpus for load in site.loads.values() for mode in load.modes) * site.spec.gpus
-    if p_nom is not None and base > p_nom:
-        return f"base_load of {base:g} MW is {base / p_nom:.0f} times the connection of {p_nom:g} MW"
-    if base > SUSPICIOUS_RATIO * training:
-        return f"base_load of {base:g} MW is {base / training:.0f} times the {training:g} MW of all GPUs"
-    if p_nom is not None and p_nom > SUSPICIOUS_RATIO * peak:
-        return f"p_nom of {p_nom:g} MW is {p_nom / peak:.0f} times the {peak:g} MW that the site can draw"
-    return ""
+    kilowatts = ": is it in kW? Give MW."
+    if most > p_nom:
+        yield f"base_load of {most:g} MW is {most / p_nom:.0f} times the connection of {p_nom:g} MW{kilowatts}"
+    elif most > SUSPICIOUS_RATIO * training:
+        yield f"base_load of {most:g} MW is {most / training:.0f} times the {training:g} MW of all GPUs{kilowatts}"
+    elif p_nom > SUSPICIOUS_RATIO * peak:
+        yield f"p_nom of {p_nom:g} MW is {p_nom / peak:.0f} times the {peak:g} MW that the site can draw{kilowatts}"
+    highest = float(overhead.max())
+    if highest > _HIGHEST_PUE:
+        more = f"for each MW of IT {highest - 1:g} MW more at the meter"
+        yield f"pue of {highest:g}: {more}: is it in per cent? Give 1.25 for 25 % more."
 
 
 def sizes(n: pypsa.Network, site: Site) -> Iterator[Finding]:
@@ -122,10 +116,10 @@ def _proportions(n: pypsa.Network, site: Site) -> Iterator[Finding]:
     peak = float((overhead * (base + peak_it_power(n, site))).max())
     fixed = not link["p_nom_extendable"]
     p_nom = float(link["p_nom"]) if fixed else None
-    doubt = unit_doubt(site, float(base.max()), peak, p_nom)
     where = f"AIDC {site.name!r}"
-    if doubt:
-        yield Finding("warning", where, f"{doubt}: is it in kW?", "Give MW.")
+    for doubt in unit_doubts(n, site):
+        what, _, remedy = doubt.partition("? ")
+        yield Finding("warning", where, f"{what}?", remedy)
     alone = float((overhead * base).max())
     if p_nom is not None and alone > p_nom * (1 + 1e-9):
         what = f"the base load alone takes {alone:g} MW at the meter, more than the connection of {p_nom:g} MW"
@@ -169,6 +163,6 @@ def _bus(n: pypsa.Network, site: Site) -> Iterator[Finding]:
 
 def _series(n: pypsa.Network, site: Site) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Base IT load in MW and PUE by snapshot, and the Link of the site."""
-    base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base])[site.base]
-    efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link])[site.link]
+    base = dense(n, "Load", "p_set", site.base).iloc[:, 0]
+    efficiency = dense(n, "Link", "efficiency", site.link).iloc[:, 0]
     return base, 1 / efficiency.clip(lower=1e-3), n.links.loc[rows(n.links.index, site.link)].iloc[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -24,8 +24,8 @@ from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.model.levels import add_levels
 from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.network.model.recourse import Recourse, agree, weigh
+from pypsa_aidc.network.pypsa_api import is_near_optimal, widen_budget
 from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
-from pypsa_aidc.training.graph.edges import WAIT
 from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
 
@@ -42,6 +42,9 @@ PATH_CONSTRAINTS = ("AIDC-path_flow", "AIDC-coverage", "AIDC-work")
 
 IT_POWER = "AIDC-it_power"
 """Name of the constraint that gives each job generator the power of its path (Eq. 28a of [1])."""
+
+MANY = 3
+"""Equal jobs of a site from which on they are one flow of whole numbers: as paths apart, each could be any other."""
 
 GPUS = "AIDC-gpus"
 """Name of the constraint on the GPU pool of each site (Eq. 30a of [1])."""
@@ -65,6 +68,13 @@ class PlacedGraph:
     gpu_value: Floats
     scenario: str | None = None
     """The scenario whose path it is; `None` for one path in all of them."""
+    equals: tuple[str, ...] = ()
+    """Generators of further jobs that are equal to this one: the edges then carry as many paths."""
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """Generators of all jobs whose paths these are."""
+        return (self.generator, *self.equals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +146,18 @@ class Paths(Built):
             if start < stop:
                 yield step, start, stop
 
+    @property
+    def together(self) -> bool:
+        """Whether any edges carry the paths of several equal jobs."""
+        return any(each.equals for each in self.placed)
+
+    def write_back(self, n: pypsa.Network) -> None:
+        """Give each of several equal jobs the power of its own path."""
+        from pypsa_aidc.network.loads.site.schedule import write_power  # it reads what this has built
+
+        if self.together:
+            write_power(n, self)
+
     def record(self, n: pypsa.Network) -> None:
         """Decode the schedules of all jobs and keep them in the network."""
         from pypsa_aidc.network.loads.site.schedule import record  # it reads what this has built
@@ -172,13 +194,27 @@ def build_paths(
     placed = []
     for site in sites.values():
         apart = recourse is not None and site.name in recourse.moments
-        for generator, load in site.loads.items():
+        for generator, *equals in _equal_jobs(site) if recourse is None else [[each] for each in site.loads]:
+            load = site.loads[generator]
             for window in horizon:
-                graph = checkpoint_graph(load, window.slots, formulation)
+                # Of paths together, only nodes that count checkpoints tell which of them are complete.
+                graph = checkpoint_graph(load, window.slots, "literal" if equals else formulation)
                 value = values_of(n, site, load, chosen[window.positions])
                 for scenario in recourse.scenarios if recourse is not None and apart else (None,):
-                    placed.append(PlacedGraph(site.name, generator, window, graph, value, scenario))
+                    placed.append(PlacedGraph(site.name, generator, window, graph, value, scenario, tuple(equals)))
     return Paths(tuple(placed), sites, recourse=recourse)
+
+
+def _equal_jobs(site: Site) -> list[list[str]]:
+    """Job generators of a site, many equal ones in one list: they differ in nothing but their names."""
+    groups: dict[TrainingLoad, list[str]] = {}
+    for generator, load in site.loads.items():
+        groups.setdefault(replace(load, name="", description=""), []).append(generator)
+    lists: list[list[str]] = []
+    for load, own in groups.items():
+        together = len(own) >= MANY and load.rules.continuity
+        lists += [own] if together else [[generator] for generator in own]
+    return sorted(lists, key=lambda own: list(site.loads).index(own[0]))
 
 
 def _placed_ahead(
@@ -247,12 +283,21 @@ def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:
     Where nodes do not count checkpoints, one row a job makes its segments add up to those of the tranche, exactly: "at
     least" would be another problem.
     """
-    x = m.add_variables(binary=True, coords=[pd.RangeIndex(paths.edges, name="aidc_edge")], name=PATH)
-    graphs = [each.graph for each in paths.placed]
+    coords = [pd.RangeIndex(paths.edges, name="aidc_edge")]
+    if paths.together:
+        most = np.repeat([len(each.generators) for each in paths.placed], [len(each.graph) for each in paths.placed])
+        upper = xr.DataArray(most.astype(float), coords=coords, dims=["aidc_edge"])
+        x = m.add_variables(lower=0, upper=upper, integer=True, name=PATH)
+    else:
+        x = m.add_variables(binary=True, coords=coords, name=PATH)
     add_path_flow(
         m,
         x,
-        [PathGraph(graph.edges.tail, graph.edges.head, graph.nodes, graph.source, graph.sink) for graph in graphs],
+        [
+            PathGraph(g.edges.tail, g.edges.head, g.nodes, g.source, g.sink, len(each.generators))
+            for each in paths.placed
+            for g in [each.graph]
+        ],
         PATH_CONSTRAINTS[0],
         "aidc_node",
     )
@@ -279,6 +324,10 @@ def _charge(n: pypsa.Network, x: linopy.Variable, paths: Paths, costs: Floats) -
         return (x * xr.DataArray(np.where(kept, costs, 0.0), coords=x.coords, dims=x.dims)).sum()
 
     m = n.model
+    if is_near_optimal(m):
+        spent = sum(sum(site.own_costs(n).values()) for site in paths.sites.values())
+        widen_budget(n, cost(np.full(len(costs), True)), spent)
+        return
     if paths.recourse is None:
         m.objective = m.objective.expression + cost(np.full(len(costs), True))
         return
@@ -335,17 +384,20 @@ def _per_snapshot(
     scenarios, stride = paths.scenarios, len(columns)
     for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
         runs = each.graph.power_runs() if what == "power" else each.graph.gpu_runs(held=what == "held")
-        label = each.generator if what == "power" else each.site
-        column = int(columns.get_indexer(pd.Index([label]))[0])
+        # Of equal jobs together, each Generator has the mean power until the paths are told apart.
+        labels = each.generators if what == "power" else (each.site,)
+        share = len(labels) if what == "power" else paths.sites[each.site].spec.gpus
         slots = len(each.window.positions)
         inside = np.flatnonzero(runs.start < slots)
+        first = each.window.positions[0] if slots else 0
         # One path in all scenarios runs in each of them.
         for block in [scenarios.index(each.scenario)] if each.scenario else range(max(len(scenarios), 1)):
-            entry.append(first_edge + runs.edge[inside])
-            start.append(each.window.positions[0] + runs.start[inside] if slots else inside)
-            stop.append(each.window.positions[0] + np.minimum(runs.stop[inside], slots) if slots else inside)
-            level.append(runs.level[inside] / (1 if what == "power" else paths.sites[each.site].spec.gpus))
-            base.append(np.full(len(inside), block * len(snapshots) * stride + column))
+            for column in columns.get_indexer(pd.Index(labels)):
+                entry.append(first_edge + runs.edge[inside])
+                start.append(first + runs.start[inside])
+                stop.append(first + np.minimum(runs.stop[inside], slots))
+                level.append(runs.level[inside] / share)
+                base.append(np.full(len(inside), block * len(snapshots) * stride + column))
     coords = {"snapshot": snapshots, str(columns.name): columns}
     if scenarios:
         coords = {"scenario": pd.Index(scenarios, name="scenario"), **coords}
@@ -442,11 +494,6 @@ def _limit_later(m: linopy.Model, x: linopy.Variable, paths: Paths, ahead: Ahead
         bounded = np.isfinite(limit)
         most = xr.DataArray(np.where(bounded, limit, 0.0), coords=coords, dims=list(coords))
         m.add_constraints(drawn <= most, name=name, mask=xr.DataArray(bounded, coords=coords, dims=list(coords)))
-
-
-def waiting_edges(paths: Paths) -> Ints:
-    """Positions in `PATH` of all waiting edges."""
-    return np.flatnonzero(np.concatenate([each.graph.edges.mode for each in paths.placed]) == WAIT)
 
 
 def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:

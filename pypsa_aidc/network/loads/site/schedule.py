@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.loads.protocol import SOLVE
 from pypsa_aidc.network.loads.site.gpu_value import is_valued, occupied, values_of
-from pypsa_aidc.network.loads.site.paths import PATH, Paths
+from pypsa_aidc.network.loads.site.paths import PATH, Paths, PlacedGraph
 from pypsa_aidc.network.loads.site.step_power import begun, edge_power, step_power
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.results.balance import injection
 from pypsa_aidc.training import Slots, Step, TrainingLoad
 
 if TYPE_CHECKING:
@@ -57,10 +58,26 @@ def decode(n: pypsa.Network, paths: Paths, scenario: str | None = None) -> Steps
             )
         return {(generator, None): (*paths.decided(generator), *planned[generator]) for generator in paths.generators}
     return {
-        (each.generator, each.window.period): each.graph.decode(part)
+        (generator, each.window.period): steps
         for each, part in zip(paths.placed, paths.split(flow), strict=True)
         if each.scenario in (None, scenario)
+        for generator, steps in zip(each.generators, _decoded(each, part), strict=True)
     }
+
+
+def _decoded(each: PlacedGraph, flow: Floats) -> list[tuple[Step, ...]]:
+    return each.graph.decode_many(flow, len(each.generators)) if each.equals else [each.graph.decode(flow)]
+
+
+def write_power(n: pypsa.Network, paths: Paths) -> None:
+    """Give equal jobs that the model has together the power of the path that each of them got."""
+    schedules, power = read(n, paths.sites), n.c.generators.dynamic["p"]
+    chosen = solved_snapshots(n, paths.sites)
+    for generator in dict.fromkeys(name for each in paths.placed if each.equals for name in each.generators):
+        load = paths.generators[generator][1]
+        for window, steps in schedules[generator]:
+            for label in rows(n.generators.index, generator):
+                power.loc[chosen[window.positions], label] = step_power(steps, load, window.slots)
 
 
 def record(n: pypsa.Network, paths: Paths) -> None:
@@ -87,6 +104,7 @@ def record(n: pypsa.Network, paths: Paths) -> None:
     for attribute, frame in values.items():
         frame.columns.names = index.names
         n.c.generators.dynamic[attribute] = frame
+    paths.write_back(n)
 
 
 def series_of(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> tuple[Floats, Floats, Floats]:
@@ -156,6 +174,13 @@ def steps_before(n: pypsa.Network, site: Site, moment: object | None) -> list[tu
         for step in steps
         if window.positions[step.start] < first
     ]
+
+
+def fed_behind_the_meter(n: pypsa.Network, site: Site, snapshots: pd.Index) -> pd.Series:
+    """Power in MW that components which are no parts of a site, such as its battery, feed into its IT bus."""
+    own = [part for parts in site.parts.values() for part in parts]
+    fed: pd.Series = columns(injection(n, snapshots, own), [site.bus])[site.bus]
+    return fed
 
 
 def cost_of_changes(n: pypsa.Network, site: Site) -> float:
