@@ -15,7 +15,7 @@ from pypsa_aidc.network.model.linear import over, weighted_sum
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EVERY = 48
+EVERY = 16
 """Snapshots after which a sum is written out anew: so what a solver tolerates in a row adds up over that many only."""
 
 
