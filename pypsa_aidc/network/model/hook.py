@@ -94,7 +94,9 @@ def hook(
     def _attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
         found = by_kind(n)
-        doubt = doubts(n, snapshots) if found else ""
+        told = all(load.explains_windows for _, own in found for load in own.values())
+        horizon = snapshots if ahead is None else ahead.snapshots[: 0 if ahead.border else None]
+        doubt = doubts(n, horizon, explained=told) if found and len(horizon) else ""
         if doubt:
             warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=3)
         partial = whole_horizon and len(snapshots) < len(n.snapshots)

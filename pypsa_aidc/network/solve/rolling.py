@@ -158,13 +158,13 @@ def optimize_with_rolling_horizon(
     check_network(n, chosen)
     refresh(n, chosen)
     check_loads(n, chosen)
-    whole, *more = windows(n, chosen)
-    if more:
-        raise UnsupportedError(
-            f"a rolling horizon over {len(more) + 1} windows of dates with gaps between: jobs do their tranche in each "
-            "of them. Roll over one of them at a time, with snapshots=."
-        )
     found = sites(n)
+    (whole, *_), *_ = parts = [windows(n, chosen, "once"), *(site.windows(n, chosen) for site in found.values())]
+    if any(len(part) > 1 or len(part[0].positions) < len(chosen) for part in parts):
+        raise UnsupportedError(
+            "a rolling horizon over more than one window, or a part of the snapshots: jobs do their tranche in each of "
+            "them. Roll over one of them at a time, with snapshots=, or give the sites windows='once'."
+        )
     generators = {generator: load for site in found.values() for generator, load in site.loads.items()}
     least = _own_energy(n, list(generators))
     first, steps = _stored(n, generators, chosen) if resume else (0, dict.fromkeys(generators, ()))

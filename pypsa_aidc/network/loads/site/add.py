@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,15 @@ from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
 from pypsa_aidc.network.loads.site.derived import derive, write_derived
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.loads.site.spec import SiteSpec
+from pypsa_aidc.network.model.horizon import Split, runs_of
 from pypsa_aidc.network.pypsa_api import names, rows
-from pypsa_aidc.network.spec.coverage import coverage
+from pypsa_aidc.network.spec.coverage import Span, coverage
 from pypsa_aidc.network.spec.series import Values, aligned
 from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
 from pypsa_aidc.units import W_PER_MW
+
+Windows = Literal["each", "once"] | Sequence[Any] | pd.Series | None
+"""How jobs read the horizon."""
 
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
@@ -48,6 +52,7 @@ def add(
     p_nom_extendable: bool = False,
     capital_cost: float = 0.0,
     draw_idle: bool = False,
+    windows: Windows = None,
 ) -> None:
     """Add an AI data center with LLM training jobs to a network.
 
@@ -84,6 +89,13 @@ def add(
     draw_idle
         Whether GPUs without a job draw `gpu.idle_w` each, as a Generator ``"<name> idle"``. Without, `base_load`
         contains them, as in the paper's case.
+    windows
+        In what part of the horizon each job does its tranche once. ``"each"``: in each stretch between jumps of the
+        dates and in each investment period, as for representative days. ``"once"``: over all snapshots of the network
+        (or of an investment period), one after the other as if no dates were missing. Labels, one a snapshot as a list
+        or series: over the snapshots of each label, e.g. typical periods under consecutive dates; where there is none
+        (`None`, NaN), jobs do not run. `None`: as ``"each"``, but gaps smaller than the stretches beside them are
+        refused, since a missing hour would make each job run twice. Deadlines and arrivals count in each window anew.
 
     Raises
     ------
@@ -129,11 +141,11 @@ def add(
     faults.kind("gpu", chips, (GPU, *absent), "a GPU or the name of a preset", "E.g. gpu='A100-80GB'.")
     overhead = _at_least(1.0, pue, n, "pue", faults)
     base = _at_least(0.0, base_load, n, "base_load", faults)
+    split, declared = _split(windows, n, faults)
     faults.raise_any()
     loads = _loads(n, name, jobs, chips, int(gpus), faults)
-    spec = SiteSpec(
-        name, int(gpus), chips.idle_w if draw_idle and chips else None, coverage(n, base_load=base, pue=overhead)
-    )
+    series = coverage(n, base_load=base, pue=overhead) | declared
+    spec = SiteSpec(name, int(gpus), chips.idle_w if draw_idle and chips else None, series, split)
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
     _warn_about_units(site, base, overhead, peak, p_nom)
@@ -157,8 +169,9 @@ def update(
     pue: Values | None = None,
     base_load: Values | None = None,
     p_nom: float | None = None,
+    windows: Windows = None,
 ) -> None:
-    """Give a site another GPU pool, other jobs, PUE, base load or connection, and leave the rest as it is.
+    """Give a site another GPU pool, other jobs, PUE, base load, connection or windows, and leave the rest as it is.
 
     Results of an earlier solve are stale from then on.
 
@@ -174,6 +187,8 @@ def update(
         New loads, in place of all old ones.
     pue, base_load, p_nom
         As for `add`; a `p_nom` that was left out there does not follow a larger pool by itself.
+    windows
+        As for `add`; `None` leaves them as they are.
 
     Raises
     ------
@@ -196,16 +211,18 @@ def update(
         faults.kind("jobs", job, TrainingLoad, "a TrainingLoad", remedy)
     overhead = None if pue is None else _at_least(1.0, pue, n, "pue", faults)
     base = None if base_load is None else _at_least(0.0, base_load, n, "base_load", faults)
+    split, declared = _split(windows, n, faults)
     if p_nom is not None:
         faults.number("p_nom", p_nom, above=0)
     faults.raise_any()
     old = known[name]
     pool = old.spec.gpus if gpus is None else int(gpus)
     loads = _loads(n, name, list(old.jobs.values()) if chosen is None else chosen, None, pool, faults, old.loads)
-    given = {key for key, value in (("pue", pue), ("base_load", base_load)) if value is not None}
+    given = {key for key, value in (("pue", pue), ("base_load", base_load), ("windows", windows)) if value is not None}
     series = {key: span for key, span in old.spec.series.items() if key not in given}
-    series |= coverage(n, pue=overhead, base_load=base)
-    new = Site(replace(old.spec, gpus=pool, series=series), {f"{name} {load.name}": load for load in loads})
+    series |= coverage(n, pue=overhead, base_load=base) | declared
+    spec = replace(old.spec, gpus=pool, series=series, windows=old.spec.windows if windows is None else split)
+    new = Site(spec, {f"{name} {load.name}": load for load in loads})
     _warn_about_units(new, 0.0 if base is None else base, 1.0 if overhead is None else overhead, np.inf, p_nom)
     least_and_peak = derive(n, [new])
     gone = [generator for generator in old.loads if generator not in new.loads]
@@ -228,6 +245,21 @@ def update(
     write_derived(n, least_and_peak)
     if not n.c.generators.dynamic["p"].empty:
         outdate(n, f"n.aidc.update of {name!r}")
+
+
+def _split(windows: Windows, n: pypsa.Network, faults: Faults) -> tuple[Split, dict[str, Span]]:
+    """Windows as they are kept, and the snapshots that labels were given for."""
+    if windows is None or isinstance(windows, str):
+        faults.require(windows in (None, "each", "once"), "windows", windows, "'each', 'once' or labels by snapshot")
+        return ("once" if windows == "once" else "each" if windows == "each" else None), {}
+    remedy = "A label for each snapshot, such as [1] * 24 + [2] * 24."
+    if not faults.kind("windows", windows, (Sequence, pd.Series, np.ndarray), "'each', 'once' or labels", remedy):
+        return None, {}
+    if isinstance(windows, pd.Series):
+        same = windows.index.equals(n.snapshots)
+        faults.require(same, "windows", "a series over other labels", "one over the snapshots of the network")
+    labels = list(windows)
+    return runs_of(labels, n.snapshots, faults), coverage(n, windows=pd.Series(labels, dtype=object))
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:

@@ -39,9 +39,10 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
         faults.require(
             not len(bad), f"Link {site.link!r}, efficiency", list(series[bad][:1]), "1/PUE, above 0 and at most 1"
         )
+    horizon = site.windows(n, snapshots)
     for generator, load in site.loads.items():
         stored = n.generators.loc[rows(n.generators.index, generator)]
-        least = least_energy(load, n, snapshots)
+        least = least_energy(load, n, snapshots, horizon)
         given = float(stored["e_sum_min"].max())
         faults.require(
             given <= least * (1 + 1e-9),
@@ -64,6 +65,8 @@ def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
     """A series that was dropped reads as the default: a base load of 0 MW, an efficiency of 1."""
     held = {"base_load": (n.loads_t.p_set, site.base), "pue": (n.links_t.efficiency, site.link)}
     for attribute, (first, last, count, _) in site.spec.series.items():
+        if attribute not in held:  # windows, which are in the specification itself
+            continue
         frame, component = held[attribute]
         faults.require(
             component in names(frame.columns),
@@ -76,7 +79,8 @@ def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
 
 def peak_it_power(n: pypsa.Network, site: Site) -> float:
     """Most IT power in MW that jobs and idle GPUs of a site can draw, without its base load; baselines included."""
-    jobs = sum(max(peak_power(load, n), _baseline(load)) for load in site.loads.values())
+    horizon = site.windows(n)
+    jobs = sum(max(peak_power(load, horizon), _baseline(load)) for load in site.loads.values())
     return jobs + site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW
 
 

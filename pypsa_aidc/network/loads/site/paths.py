@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
-from pypsa_aidc.network.model.horizon import Window, windows
+from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.edges import WAIT
@@ -138,15 +138,16 @@ def build_paths(
     InfeasibleError
         A job cannot finish even alone.
     """
-    horizon = windows(n, snapshots)
     if ahead is not None:
-        return Paths(tuple(_placed_ahead(sites, len(horizon[0].slots), formulation, ahead)), sites, ahead)
+        count = len(network_snapshots(n, snapshots))
+        return Paths(tuple(_placed_ahead(sites, count, formulation, ahead)), sites, ahead)
     return Paths(
         tuple(
             PlacedGraph(site.name, generator, window, checkpoint_graph(load, window.slots, formulation))
             for site in sites.values()
+            for own in [site.windows(n, snapshots)]
             for generator, load in site.loads.items()
-            for window in horizon
+            for window in own
         ),
         sites,
     )

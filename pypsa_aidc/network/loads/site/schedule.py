@@ -65,15 +65,22 @@ def record(n: pypsa.Network, paths: Paths) -> None:
     """Decode the solution and keep it in the network, as dynamic attributes of the job generators."""
     steps = decode(n, paths)
     chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
-    loads = {generator: load for generator, (_, load) in paths.generators.items()}
     if paths.ahead is not None:
         # What windows before have decided belongs to it; what is planned after the window is not kept.
         last = int(paths.ahead.snapshots.get_indexer(chosen[-1:])[0]) + 1
         chosen = paths.ahead.snapshots[:last]
-    values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(loads)) for attribute in (MODE, GPUS, PROGRESS)}
-    for window in windows(n, chosen):
-        labels = chosen[window.positions]
-        for generator, load in loads.items():
+    names = list(paths.generators)
+    values = {attribute: pd.DataFrame(np.nan, n.snapshots, names) for attribute in (MODE, GPUS, PROGRESS)}
+    rolling = paths.ahead is not None  # over a single window, whatever a part of it looks like
+    horizons = {
+        site.name: windows(n, chosen, "once") if rolling else site.windows(n, chosen) for site in paths.sites.values()
+    }
+    for generator, (site, load) in paths.generators.items():
+        # Outside of all windows a job does not run, and has nothing to do.
+        for attribute, number in ((MODE, -1.0), (GPUS, 0.0), (PROGRESS, float(load.rules.count))):
+            values[attribute].loc[chosen, generator] = number
+        for window in horizons[site]:
+            labels = chosen[window.positions]
             series = series_of(
                 steps[generator, window.period], load, window.slots if paths.ahead is None else paths.ahead.slots
             )
@@ -125,17 +132,18 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
     NotSolvedError
         Nothing was solved with AIDC jobs.
     """
-    loads = {generator: load for site in sites.values() for generator, load in site.jobs.items()}
     chosen = solved_snapshots(n, sites)
     dynamic = n.c.generators.dynamic
-    mode, progress = (columns(dynamic[attribute], list(loads)) for attribute in (MODE, PROGRESS))
-    result: dict[str, list[tuple[Window, tuple[Step, ...]]]] = {generator: [] for generator in loads}
-    horizon = windows(n, chosen)
-    for generator, load in loads.items():
-        for window in horizon:
-            labels = chosen[window.positions]
-            modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
-            result[generator].append((window, steps_from(modes, done, load, window.slots)))
+    result: dict[str, list[tuple[Window, tuple[Step, ...]]]] = {}
+    for site in sites.values():
+        mode, progress = (columns(dynamic[attribute], list(site.jobs)) for attribute in (MODE, PROGRESS))
+        horizon = site.windows(n, chosen)
+        for generator, load in site.jobs.items():
+            result[generator] = []
+            for window in horizon:
+                labels = chosen[window.positions]
+                modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
+                result[generator].append((window, steps_from(modes, done, load, window.slots)))
     return result
 
 
@@ -286,7 +294,9 @@ def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, floa
     """What the jobs of a site did: energy, GPUs, waiting, idle at the ends of edges; see `Results.summary`."""
     own, hours = {site.name: site}, n.snapshot_weightings["stores"].loc[power.index]
     used = job_series(n, own, GPUS)[site.name].loc[power.index]
-    unfinished = work_done(n, own)[site.name].loc[power.index].shift(fill_value=0.0) < 1 - 1e-9
+    before = work_done(n, own)[site.name].loc[power.index].shift(fill_value=1.0)
+    before.loc[[power.index[window.positions[0]] for window in site.windows(n, power.index)]] = 0.0
+    unfinished = before < 1 - 1e-9
     steps, jobs = step_table(n, own), [load.name for load in site.jobs.values()]
     return {
         "training_energy": float(power[site.name][jobs].mul(hours, axis=0).to_numpy().sum()),

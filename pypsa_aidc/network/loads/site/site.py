@@ -17,6 +17,7 @@ from pypsa_aidc.network.loads.site.derived import derive, write_derived
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
+from pypsa_aidc.network.model.horizon import Window, windows
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
@@ -51,6 +52,14 @@ class Site(Load):
     def loads(self) -> dict[str, TrainingLoad]:
         """Training loads by the name of their Generator, with the modes that fit into the pool."""
         return {generator: load.within(self.spec.gpus) for generator, load in self.jobs.items()}
+
+    def windows(self, n: pypsa.Network, snapshots: pd.Index | None = None) -> tuple[Window, ...]:
+        """Windows in each of which its jobs do their tranche once, as it was declared."""
+        return windows(n, snapshots, self.spec.windows)
+
+    @property
+    def explains_windows(self) -> bool:
+        return self.spec.windows is not None
 
     @property
     def bus(self) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pypsa_aidc.errors import InputError, SpecError
+from pypsa_aidc.network.model.horizon import Split
 from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
@@ -46,12 +47,15 @@ class SiteSpec:
     series
         For each attribute given as a series (``base_load``, ``pue``): first snapshot, last snapshot and number of
         snapshots, to tell a series that has been lost or blanked since.
+    windows
+        How its jobs read the horizon, see `network.model.horizon.windows`; `None` if nobody has said.
     """
 
     name: str
     gpus: int
     idle_w: float | None = None
     series: Coverage = field(default_factory=dict)
+    windows: Split = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,8 @@ class JobSpec:
 def dump_site(spec: SiteSpec) -> str:
     """Write a site as one line of JSON."""
     series = {key: list(value) for key, value in spec.series.items()}
-    return dump("site", {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series})
+    content = {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series}
+    return dump("site", {**content, "windows": spec.windows})
 
 
 def dump_job(spec: JobSpec) -> str:
@@ -101,7 +106,9 @@ def _dump_mode(mode: Mode) -> dict[str, Any]:
 def load_site(text: str, where: str) -> SiteSpec:
     """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
     data = parse(text, "site", where)
-    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]))
+    split = data.get("windows")
+    runs = tuple((str(first), label) for first, label in split) if isinstance(split, list) else split
+    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]), runs)
 
 
 @lru_cache(maxsize=4096)
