@@ -12,13 +12,13 @@ from pypsa_aidc.network.pypsa_api import names
 _ONE_PORTS = (("Generator", "p", 1.0), ("StorageUnit", "p", 1.0), ("Store", "p", 1.0), ("Load", "p", -1.0))
 
 
-def nodal_residual(n: pypsa.Network, snapshots: pd.Index) -> pd.DataFrame:
-    """Absolute imbalance of power at every bus.
+def nodal_surplus(n: pypsa.Network, snapshots: pd.Index) -> pd.DataFrame:
+    """Power that is fed into every bus and not drawn from it, 0 in a balance.
 
     Returns
     -------
     pandas.DataFrame
-        MW, at least 0; one row a snapshot, one column a bus (and scenario, where there are any).
+        MW; one row a snapshot, one column a bus (and scenario, where there are any).
     """
     buses = n.buses.index
     total = pd.DataFrame(0.0, index=snapshots, columns=buses)
@@ -33,7 +33,7 @@ def nodal_residual(n: pypsa.Network, snapshots: pd.Index) -> pd.DataFrame:
             flow = n.c[component].dynamic.get(f"p{column[3:]}")
             if flow is not None:
                 total = _add(total, flow, static[column], -1.0, snapshots)
-    return total.abs()
+    return total
 
 
 def system_balance(n: pypsa.Network, snapshots: pd.Index, own: Collection[str], meter: pd.Series) -> pd.DataFrame:

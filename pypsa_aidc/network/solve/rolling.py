@@ -247,6 +247,13 @@ def _check_arguments(n: pypsa.Network, chosen: pd.Index, horizon: int, overlap: 
             "of a budget a window may spend is not decided by it. Solve all snapshots at once, or give their relief as "
             "a series without budgets."
         )
+    ramping = [site.name for site in sites(n).values() if site.spec.ramps]
+    if ramping:
+        raise UnsupportedError(
+            f"a rolling horizon with ramp limits of {', '.join(ramping)}: schedules are planned beyond each window "
+            "without the network, and what a ramp leaves to them there is not known. Solve all snapshots at once, or "
+            "take the limits away: n.aidc.update(..., ramp_up=np.inf, ramp_down=np.inf)."
+        )
     free = [
         f"{site.name} {load.name}"
         for site in sites(n).values()

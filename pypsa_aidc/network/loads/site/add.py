@@ -16,7 +16,7 @@ from pypsa_aidc.network.carriers import refuse_not_electric
 from pypsa_aidc.network.loads.decisions import outdate
 from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
 from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
-from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.derived import assign, derive, write_derived, write_ramps
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.loads.site.spec import SiteSpec
 from pypsa_aidc.network.model.horizon import Split, runs_of
@@ -53,6 +53,8 @@ def add(
     capital_cost: float = 0.0,
     draw_idle: bool = False,
     windows: Windows = None,
+    ramp_up: float | None = None,
+    ramp_down: float | None = None,
 ) -> None:
     """Add an AI data center with LLM training jobs to a network.
 
@@ -96,6 +98,11 @@ def add(
         or series: over the snapshots of each label, e.g. typical periods under consecutive dates; where there is none
         (`None`, NaN), jobs do not run. `None`: as ``"each"``, but gaps smaller than the stretches beside them are
         refused, since a missing hour would make each job run twice. Deadlines and arrivals count in each window anew.
+    ramp_up, ramp_down
+        How fast the meter may rise and fall, MW a minute, as interconnection agreements ask; `None` for no limit. What
+        is limited is the mean power of the meter from one snapshot to the next: to R over the minutes between their
+        middles, 60 R in hourly snapshots. A change of mode is a step in seconds, whatever its size, and no hourly
+        model shows it; storage at the bus ``"<name> IT"`` smooths what the meter sees. For a connection of given size.
 
     Raises
     ------
@@ -142,10 +149,11 @@ def add(
     overhead = _at_least(1.0, pue, n, "pue", faults)
     base = _at_least(0.0, base_load, n, "base_load", faults)
     split, declared = _split(windows, n, faults)
+    ramps = _ramps(ramp_up, ramp_down, extendable=p_nom_extendable, faults=faults)
     faults.raise_any()
     loads = _loads(n, name, jobs, chips, int(gpus), faults)
     series = coverage(n, base_load=base, pue=overhead) | declared
-    spec = SiteSpec(name, int(gpus), chips.idle_w if draw_idle and chips else None, series, split)
+    spec = SiteSpec(name, int(gpus), chips.idle_w if draw_idle and chips else None, series, split, ramps)
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
     _warn_about_units(site, base, overhead, peak, p_nom)
@@ -158,6 +166,7 @@ def add(
     least_and_peak = derive(n, [site])
     _write(n, site, bus, overhead, base, connection)
     write_derived(n, least_and_peak)
+    write_ramps(n, site)
 
 
 def update(
@@ -170,8 +179,10 @@ def update(
     base_load: Values | None = None,
     p_nom: float | None = None,
     windows: Windows = None,
+    ramp_up: float | None = None,
+    ramp_down: float | None = None,
 ) -> None:
-    """Give a site another GPU pool, other jobs, PUE, base load, connection or windows, and leave the rest as it is.
+    """Give a site another pool, other jobs, PUE, base load, connection, windows or ramps, and leave the rest as it is.
 
     Results of an earlier solve are stale from then on.
 
@@ -189,6 +200,8 @@ def update(
         As for `add`; a `p_nom` that was left out there does not follow a larger pool by itself.
     windows
         As for `add`; `None` leaves them as they are.
+    ramp_up, ramp_down
+        As for `add`; `None` leaves them as they are, and infinity takes a limit away.
 
     Raises
     ------
@@ -216,12 +229,18 @@ def update(
         faults.number("p_nom", p_nom, above=0)
     faults.raise_any()
     old = known[name]
+    extendable = bool(n.links.loc[rows(n.links.index, old.link), "p_nom_extendable"].any())
+    before = old.spec.ramps or (None, None)
+    rates = [new if new is not None else kept for new, kept in zip((ramp_up, ramp_down), before, strict=True)]
+    ramps = _ramps(*rates, extendable=extendable, faults=faults)
     pool = old.spec.gpus if gpus is None else int(gpus)
     loads = _loads(n, name, list(old.jobs.values()) if chosen is None else chosen, None, pool, faults, old.loads)
     given = {key for key, value in (("pue", pue), ("base_load", base_load), ("windows", windows)) if value is not None}
     series = {key: span for key, span in old.spec.series.items() if key not in given}
     series |= coverage(n, pue=overhead, base_load=base) | declared
-    spec = replace(old.spec, gpus=pool, series=series, windows=old.spec.windows if windows is None else split)
+    spec = replace(
+        old.spec, gpus=pool, series=series, windows=old.spec.windows if windows is None else split, ramps=ramps
+    )
     new = Site(spec, {f"{name} {load.name}": load for load in loads})
     _warn_about_units(new, 0.0 if base is None else base, 1.0 if overhead is None else overhead, np.inf, p_nom)
     least_and_peak = derive(n, [new])
@@ -232,9 +251,9 @@ def update(
         if generator not in old.loads:
             n.add("Generator", generator, bus=new.bus, sign=-1, carrier=JOB_CARRIER)
     if base is not None:
-        _assign(n, "Load", new.base, "p_set", base)
+        assign(n, "Load", new.base, "p_set", base)
     if overhead is not None:
-        _assign(n, "Link", new.link, "efficiency", 1 / overhead)
+        assign(n, "Link", new.link, "efficiency", 1 / overhead)
     if p_nom is not None:
         labels = rows(n.links.index, new.link)
         n.links.loc[labels, "p_nom"] = p_nom
@@ -243,6 +262,7 @@ def update(
         n.generators.loc[rows(n.generators.index, new.idle), "p_nom"] = pool * new.spec.idle_w / W_PER_MW
     new.store(n)
     write_derived(n, least_and_peak)
+    write_ramps(n, new)
     if not n.c.generators.dynamic["p"].empty:
         outdate(n, f"n.aidc.update of {name!r}")
 
@@ -260,6 +280,19 @@ def _split(windows: Windows, n: pypsa.Network, faults: Faults) -> tuple[Split, d
         faults.require(same, "windows", "a series over other labels", "one over the snapshots of the network")
     labels = list(windows)
     return runs_of(labels, n.snapshots, faults), coverage(n, windows=pd.Series(labels, dtype=object))
+
+
+def _ramps(
+    up: float | None, down: float | None, *, extendable: bool, faults: Faults
+) -> tuple[float | None, float | None] | None:
+    """Ramp limits as they are kept, `None` without any."""
+    for where, rate in (("ramp_up", up), ("ramp_down", down)):
+        if rate is not None and rate != np.inf:
+            faults.number(where, rate, above=0)
+            remedy = "Give p_nom: PyPSA's limit is a share of it, which a free size does not know."
+            faults.require(not extendable, where, rate, "nothing with p_nom_extendable", remedy)
+    kept = [None if rate is None or rate == np.inf else float(rate) for rate in (up, down)]
+    return None if kept == [None, None] else (kept[0], kept[1])
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
@@ -304,19 +337,6 @@ def _at_least(least: float, given: Values, n: pypsa.Network, where: str, faults:
     low = float(value.min()) if isinstance(value, pd.Series) else value
     faults.require(not low < least, where, low, f"at least {least:g} at every snapshot")
     return value
-
-
-def _assign(n: pypsa.Network, component: str, name: str, attribute: str, value: float | pd.Series) -> None:
-    """Put a number or a series in place of either."""
-    static, dynamic = n.c[component].static, n.c[component].dynamic
-    labels = rows(static.index, name)
-    kept = dynamic[attribute].drop(columns=labels, errors="ignore")
-    if isinstance(value, pd.Series):
-        added = pd.DataFrame(dict.fromkeys(labels, value)).rename_axis(columns=kept.columns.names)
-        kept = pd.concat([kept, added], axis=1)
-    else:
-        static.loc[labels, attribute] = value
-    dynamic[attribute] = kept
 
 
 def _warn_about_units(

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network.loads.protocol import Check
 from pypsa_aidc.network.loads.site import schedule
+from pypsa_aidc.network.loads.site.derived import most_change
 from pypsa_aidc.network.model.horizon import Window
-from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.pypsa_api import columns, names, rows
+from pypsa_aidc.network.results.balance import nodal_surplus
 from pypsa_aidc.training import Step, TrainingLoad
 from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
 
@@ -118,6 +121,26 @@ def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapsho
     static = n.links.loc[rows(n.links.index, site.link)]
     capacity = static["p_nom_opt"].max() if static["p_nom_extendable"].any() else static["p_nom"].max()
     yield Check("connection", site.name, (imported - capacity).max(), "MW")
+    for sign, (attribute, limit) in zip((1, -1), most_change(n, site, snapshots).items(), strict=True):
+        if limit is not None:
+            excess = (sign * imported.diff() - limit.loc[snapshots]).max()
+            yield Check(attribute.replace("ramp_limit_", "ramp "), site.name, float(np.nan_to_num(excess)), "MW")
     base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[snapshots, site.base]
     efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[snapshots, site.link]
-    yield Check("energy of the site", site.name, (imported * efficiency - base - power).abs().max(), "MW")
+    missing = imported * efficiency - base - power
+    if _others_at_bus(n, site):  # such as a battery behind the meter
+        drawn = columns(n.c.generators.dynamic["p"], list(site.decided)).loc[snapshots].sum(axis=1)
+        missing = columns(nodal_surplus(n, snapshots), [site.bus])[site.bus] + drawn - power
+    yield Check("energy of the site", site.name, missing.abs().max(), "MW")
+
+
+def _others_at_bus(n: pypsa.Network, site: Site) -> bool:
+    """Whether anything but its own parts is connected to the IT bus of a site."""
+    own = {component: set(parts) for component, parts in site.parts.items()}
+    for component in n.one_port_components | n.branch_components:
+        static = n.c[component].static
+        ends = static[[end for end in static if str(end).startswith("bus")]]
+        at_bus = names(static.index[(ends == site.bus).any(axis=1)])
+        if set(at_bus) - own.get(component, set()):
+            return True
+    return False

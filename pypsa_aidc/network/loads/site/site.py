@@ -13,7 +13,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, SpecError, UnsupportedError
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Load, Reason, free
 from pypsa_aidc.network.loads.site import audit, checks, explain, schedule
-from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.derived import derive, write_derived, write_ramps
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
@@ -160,6 +160,7 @@ class Site(Load):
 
     def refresh(self, n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
         write_derived(n, derive(n, [self], snapshots))
+        write_ramps(n, self, snapshots)
         free(n, [self.idle])
 
     def check(self, n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:

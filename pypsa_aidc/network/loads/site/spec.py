@@ -49,6 +49,8 @@ class SiteSpec:
         snapshots, to tell a series that has been lost or blanked since.
     windows
         How its jobs read the horizon, see `network.model.horizon.windows`; `None` if nobody has said.
+    ramps
+        Limits on the rise and the fall of the meter, MW a minute, each `None` if there is none; `None` without both.
     """
 
     name: str
@@ -56,6 +58,7 @@ class SiteSpec:
     idle_w: float | None = None
     series: Coverage = field(default_factory=dict)
     windows: Split = None
+    ramps: tuple[float | None, float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def dump_site(spec: SiteSpec) -> str:
     """Write a site as one line of JSON."""
     series = {key: list(value) for key, value in spec.series.items()}
     content = {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series}
-    return dump("site", {**content, "windows": spec.windows})
+    return dump("site", {**content, "windows": spec.windows, "ramps_mw_per_minute": spec.ramps})
 
 
 def dump_job(spec: JobSpec) -> str:
@@ -108,7 +111,9 @@ def load_site(text: str, where: str) -> SiteSpec:
     data = parse(text, "site", where)
     split = data.get("windows")
     runs = tuple((str(first), label) for first, label in split) if isinstance(split, list) else split
-    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]), runs)
+    up, down = data.get("ramps_mw_per_minute") or (None, None)
+    ramps = None if up is None and down is None else (up, down)
+    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]), runs, ramps)
 
 
 @lru_cache(maxsize=4096)
