@@ -10,10 +10,11 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network.loads.fleet.budgets import SHEDS, add_series_budget
-from pypsa_aidc.network.loads.fleet.calls import CALLS, Calls, PlacedCalls, place_calls
+from pypsa_aidc.network.loads.fleet.calls import CALLS, Calls, PlacedCalls, cover_decided, place_calls, place_rest
 from pypsa_aidc.network.loads.fleet.rebound import add_rebound
 from pypsa_aidc.network.loads.fleet.windows import add_relief_windows
 from pypsa_aidc.network.loads.protocol import Built
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import windows
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ class FleetModel(Built):
         All fleets by name.
     placed
         Call graphs, by fleet and window; their edges are one after the other in the variable `CALLS`.
+    ahead
+        The place in a rolling horizon, if there is one.
     """
 
     fleets: Mapping[str, Fleet]
     placed: tuple[PlacedCalls, ...]
+    ahead: Ahead | None = None
 
     integers: ClassVar[tuple[str, ...]] = (CALLS, SHEDS)
 
@@ -45,7 +49,7 @@ class FleetModel(Built):
 
 
 def add_fleet_constraints(
-    n: pypsa.Network, fleets: Mapping[str, Fleet], snapshots: pd.Index | None = None
+    n: pypsa.Network, fleets: Mapping[str, Fleet], snapshots: pd.Index | None = None, ahead: Ahead | None = None
 ) -> FleetModel:
     """Put the terms of fleets into ``n.model``: sizes tied, relief along a series, in windows or in calls.
 
@@ -60,6 +64,8 @@ def add_fleet_constraints(
         Fleets of it by name.
     snapshots
         Those of the model; `None` for all.
+    ahead
+        Place of the model in a rolling horizon, if there is one: calls and budgets then go on to its end.
 
     Raises
     ------
@@ -70,21 +76,24 @@ def add_fleet_constraints(
     _tie_sizes(n, fleets)
     along = [fleet for fleet in fleets.values() if fleet.terms.form == "path" and fleet.terms.has_budget]
     if along:
-        add_series_budget(n, along, horizon, snapshots)
+        add_series_budget(n, along, horizon, snapshots, ahead)
     in_windows = [fleet for fleet in fleets.values() if fleet.terms.form == "windows" or fleet.terms.chains]
     if in_windows:
         add_relief_windows(n, in_windows, horizon)
     called = [fleet for fleet in fleets.values() if fleet.terms.form == "calls"]
-    placed = place_calls(called, horizon)
+    placed = place_calls(called, horizon) if ahead is None else place_rest(n, called, len(horizon[0].slots), ahead)
     if placed:
-        calls = Calls(n, called, placed)
+        calls = Calls(n, called, placed, ahead)
         calls.limit_depths()
         calls.cover_relief()
         calls.keep_budgets(snapshots)
+        calls.value_later()
         returning = [fleet for fleet in called if fleet.terms.rebound]
         if returning:
             add_rebound(n, calls, returning, horizon, snapshots)
-    return FleetModel(fleets, placed)
+    elif called:  # in a rolling horizon all of them may have been decided
+        cover_decided(n, called, ahead)
+    return FleetModel(fleets, placed, ahead)
 
 
 def _tie_sizes(n: pypsa.Network, fleets: Mapping[str, Fleet]) -> None:

@@ -13,7 +13,8 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import AIDCError, NotSolvedError
-from pypsa_aidc.network.loads.fleet.calls import CALLS, DEPTHS, PlacedCalls
+from pypsa_aidc.network.loads.fleet.budgets import SHEDDING
+from pypsa_aidc.network.loads.fleet.calls import CALL, CALLS, DEPTH, DEPTHS, PlacedCalls, decided_calls
 from pypsa_aidc.network.loads.fleet.model import FleetModel
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import INTEGRAL, columns
@@ -21,12 +22,6 @@ from pypsa_aidc.units import SLOT_TOLERANCE
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet
-
-CALL, DEPTH = "aidc_call", "aidc_depth"
-"""Dynamic attributes of the fleets: hours of the call that starts in a snapshot (0: none), and its depth in MW."""
-
-SHEDDING = 1e-6
-"""Share of the size of a fleet above which relief counts as such."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,8 +91,10 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
     for frame in values.values():
         frame.columns.name = "name"
         frame.loc[chosen] = 0.0
-    for each, taken, depths in _taken(m, fleet_model):
+    for each, edges, deep in _taken(m, fleet_model):
         fleet, graph = each.fleet, each.graph
+        here = graph.start[edges] < len(each.window.positions)  # others are planned for after the window
+        taken, depths = edges[here], deep[here]
         relief = n.c.generators.dynamic["p"].loc[chosen, fleet.relief].to_numpy(float)[each.window.positions]
         shed = np.array([relief[graph.start[edge] : graph.stop[edge]].max() for edge in taken])
         # Without rebound nothing keeps the depth of a call from lying above all that is shed in it.
@@ -106,6 +103,17 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
         labels = chosen[each.window.positions[graph.start[taken[real]]]]
         values[CALL].loc[labels, fleet.name] = np.array(fleet.terms.durations, float)[graph.kind[taken[real]]]
         values[DEPTH].loc[labels, fleet.name] = depth[real]
+    ahead = fleet_model.ahead
+    if ahead is not None:
+        past = ahead.snapshots[: ahead.decided]
+        for fleet in fleet_model.fleets.values():
+            for call in decided_calls(n, fleet, ahead):  # one that goes on may have become deeper
+                shed = n.c.generators.dynamic["p"][fleet.relief][ahead.snapshots[call.start : call.stop]]
+                n.c.generators.dynamic[DEPTH].loc[ahead.snapshots[call.start], fleet.name] = shed.max()
+        for attribute, frame in values.items():
+            earlier = n.c.generators.dynamic.get(attribute)
+            if earlier is not None and len(past):
+                frame.loc[past] = earlier.loc[past, frame.columns]
     for attribute, frame in values.items():
         n.c.generators.dynamic[attribute] = frame
 

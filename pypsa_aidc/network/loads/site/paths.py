@@ -20,7 +20,7 @@ from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import over, weighted_sum
-from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
+from pypsa_aidc.training import CheckpointGraph, Formulation, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.edges import WAIT
 from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
@@ -160,13 +160,12 @@ def _placed_ahead(
     offset = ahead.decided - ahead.border
     if ahead.decided >= len(ahead.slots):
         return
-    rest = Slots(ahead.slots.hours[ahead.decided :])
     for site in sites.values():
         for generator, load in site.loads.items():
             state = JobState.at(load, ahead.slots, ahead.steps[generator], ahead.decided)
             graph = state.remaining(load, ahead.slots, formulation)
             if graph is not None:
-                window = Window(None, np.arange(offset, count), rest, ahead.weight[ahead.decided :])
+                window = Window(None, np.arange(offset, count), ahead.rest, ahead.weight[ahead.decided :])
                 yield PlacedGraph(site.name, generator, window, graph)
 
 
