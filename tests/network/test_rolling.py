@@ -96,8 +96,7 @@ def test_another_process_goes_on_where_one_stopped(tmp_path: Path) -> None:
         half.aidc.optimize_with_rolling_horizon(on_window=stop, **options)
     read = aidc.load(tmp_path / "half.nc")
     assert read.aidc.optimize_with_rolling_horizon(resume=True, **options).audit
-    # PyPSA reads dates from files in nanoseconds.
-    pd.testing.assert_frame_equal(read.aidc.schedule(), whole.aidc.schedule(), check_dtype=False)
+    pd.testing.assert_frame_equal(read.aidc.schedule(), whole.aidc.schedule())
     np.testing.assert_allclose(read.generators_t.p[whole.generators.index], whole.generators_t.p, atol=1e-6)
     with pytest.raises(StaleError, match="without resume=True"):
         read.aidc.optimize_with_rolling_horizon(read.snapshots[:5], resume=True, horizon=3, **QUIET)
@@ -156,7 +155,7 @@ def test_calls_and_budgets_are_carried_over(seed: int, horizon: int, overlap: in
     read = aidc.load(file)
     rest = read.aidc.optimize_with_rolling_horizon(resume=True, **options)
     assert len(rest.windows) == len(result.windows) - 1
-    pd.testing.assert_frame_equal(read.aidc.calls(), rolled.aidc.calls(), check_dtype=False)
+    pd.testing.assert_frame_equal(read.aidc.calls(), rolled.aidc.calls())
 
 
 def test_fleets_after_an_error_of_the_forecast() -> None:

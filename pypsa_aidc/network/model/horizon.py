@@ -73,6 +73,11 @@ def network_snapshots(n: pypsa.Network, snapshots: pd.Index | None) -> pd.Index:
     return chosen
 
 
+def dates_alike(labels: pd.Index) -> pd.Index:
+    """Give dates one resolution, microseconds, for tables: files have others than the network that was written."""
+    return labels.as_unit("us") if isinstance(labels, pd.DatetimeIndex) else labels
+
+
 def windows(n: pypsa.Network, snapshots: pd.Index | None = None, split: Split = "each") -> tuple[Window, ...]:
     """Split the horizon into windows: at investment periods, and where the dates jump (representative days).
 

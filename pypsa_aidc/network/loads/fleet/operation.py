@@ -16,7 +16,7 @@ from pypsa_aidc.errors import AIDCError, NotSolvedError
 from pypsa_aidc.network.loads.fleet.budgets import SHEDDING
 from pypsa_aidc.network.loads.fleet.calls import CALL, CALLS, DEPTH, DEPTHS, PlacedCalls, decided_calls
 from pypsa_aidc.network.loads.fleet.model import FleetModel
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.horizon import Window, dates_alike, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import INTEGRAL, columns
 from pypsa_aidc.units import SLOT_TOLERANCE
 
@@ -191,13 +191,14 @@ def call_table(found: list[Operation]) -> pd.DataFrame:
     for each in found:
         events, hours, terms = each.events, each.window.slots.hours, each.fleet.terms
         nexts = [start for start, _, _ in events][1:] + [len(hours)] * bool(events)
+        labels = dates_alike(each.snapshots)
         for (start, stop, depth), until in zip(events, nexts, strict=True):
             relief = each.relief[start:stop]
             table.append(
                 {
                     "fleet": each.fleet.name,
-                    "start": each.snapshots[start],
-                    "last": each.snapshots[stop - 1],
+                    "start": labels[start],
+                    "last": labels[stop - 1],
                     "duration": float(hours[start:stop].sum()),
                     "depth": depth,
                     "power": float(relief.max(initial=0.0)),

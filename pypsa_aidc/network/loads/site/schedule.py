@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.loads.protocol import SOLVE
 from pypsa_aidc.network.loads.site.paths import PATH, Paths
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.horizon import Window, dates_alike, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import columns, rows
 from pypsa_aidc.training import Slots, Step, TrainingLoad
 
@@ -226,7 +226,7 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
     for site in sites.values():
         for generator, load in site.jobs.items():
             for window, steps in schedules[generator]:
-                labels = chosen[window.positions]
+                labels = dates_alike(chosen[window.positions])
                 done = load.rules.progress
                 for step in steps:
                     mode = load.modes[step.mode]
