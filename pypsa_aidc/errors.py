@@ -87,6 +87,10 @@ class UnitWarning(UserWarning):
     """A number that is legal but looks as if it were given in another unit."""
 
 
+class CaseWarning(UserWarning):
+    """A part of a case file that a network cannot hold, and what was made of it."""
+
+
 class SeriesWarning(UserWarning):
     """A series finer than the snapshots, or snapshots whose dates and weightings disagree: what was made of it."""
 

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "pypsa_aidc"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PACKAGES = sorted(path.parent for path in MODULES if path.name == "__init__.py")
 LAYERS = {
-    **dict.fromkeys(("errors", "markup", "plain", "progress", "units"), 0),
+    **dict.fromkeys(("errors", "markup", "plain", "progress", "sweeps", "units", "versions"), 0),
     **dict.fromkeys(("training", "fleet"), 1),
     "network": 2,
     "headroom": 3,
@@ -125,7 +125,7 @@ def test_one_door_to_pypsa(path: Path) -> None:
     if "linopy" in found:
         assert place.startswith(SOLVERS)
     if "highspy" in found:
-        assert place in ("network/pypsa_api.py", "headroom/bus/programme.py")
+        assert place in ("network/pypsa_api.py", "headroom/bus/programme.py", "headroom/service/redispatch.py")
     if path == DOOR:
         return
     for node in ast.walk(tree):

@@ -1,3 +1,4 @@
+from .bus.ac_check import ac_check
 from .bus.answers import Answer, BusHeadroom
 from .bus.study import bus_headroom
 from .bus.training_site import training_headroom
@@ -12,17 +13,30 @@ from .region.profile import Profile, profiles
 from .region.regional import network_demand, regional_network
 from .region.screen import Screen
 from .region.screening import screen_region
+from .service.answer import ServiceStudy
+from .service.contingency import Contingency
+from .service.rating import Ratings
+from .service.request import Budget, Request
+from .service.study import service_study
+from .service.year import Upgrade
 
 __all__ = [
     "Answer",
+    "Budget",
     "BusHeadroom",
     "CallPlan",
     "CallRules",
+    "Contingency",
     "Demand",
     "DemandWarning",
     "Offsets",
     "Profile",
+    "Ratings",
+    "Request",
     "Screen",
+    "ServiceStudy",
+    "Upgrade",
+    "ac_check",
     "bus_headroom",
     "call_depths",
     "can_bind",
@@ -35,5 +49,6 @@ __all__ = [
     "regional_network",
     "screen_calls",
     "screen_region",
+    "service_study",
     "training_headroom",
 ]

@@ -12,6 +12,8 @@ import pypsa
 import xarray as xr
 
 from pypsa_aidc.errors import AIDCError, Faults, InputError
+from pypsa_aidc.network.files.cases import FORMATS as CASES
+from pypsa_aidc.network.files.cases import from_case
 from pypsa_aidc.network.files.freeze import freeze, refuse_exclusive, thaw
 from pypsa_aidc.network.loads.decisions import keep
 from pypsa_aidc.network.loads.registry import loads
@@ -107,8 +109,8 @@ def write(n: pypsa.Network, target: Path) -> None:
 
 
 def is_network(path: Path) -> bool:
-    """Whether a path looks like a network by its name: a folder, or a file in one of PyPSA's formats."""
-    return path.is_dir() or path.suffix.lower() in _FORMATS
+    """Whether a path looks like a network by its name: a folder, or a file of PyPSA or of a case."""
+    return path.is_dir() or path.suffix.lower() in (*_FORMATS, *CASES)
 
 
 def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Network:
@@ -119,7 +121,8 @@ def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Ne
     Parameters
     ----------
     path
-        netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them, or the `xarray.Dataset` of a netCDF file
+        netCDF, HDF5 or xlsx file, or a CSV folder, as PyPSA writes them, a case of another program as `from_case`
+        reads it with what it does by default, or the `xarray.Dataset` of a netCDF file
         (``n.export_to_netcdf()``). Specifications are data only, from any of them; HDF5 itself may hold pickled
         objects, so read one only from somebody you trust.
     check_sites
@@ -142,6 +145,8 @@ def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Ne
     faults = Faults(f"aidc.load {given!r}")
     faults.kind("path", path, (str, Path, xr.Dataset), "a path, or an xarray.Dataset")
     faults.raise_any()
+    if not isinstance(path, xr.Dataset) and Path(path).suffix.lower() in CASES and not Path(path).is_dir():
+        return from_case(path)
     kind = "dataset" if isinstance(path, xr.Dataset) else _kind(Path(path), faults)
     try:
         with quiet_pypsa(level=logging.CRITICAL):
@@ -172,7 +177,7 @@ def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Ne
 def _kind(source: Path, faults: Faults) -> str:
     """Kind of file, in words; refused where there is none of a kind that can be read."""
     faults.require(source.exists(), "path", str(source), "an existing file or CSV folder")
-    known = f"a CSV folder, or a file ending in {', '.join(_FORMATS)}"
+    known = f"a CSV folder, or a file ending in {', '.join((*_FORMATS, *CASES))}"
     faults.require(is_network(source), "path", str(source), known)
     faults.raise_any()
     # PyPSA takes a folder of anything for a network without components.

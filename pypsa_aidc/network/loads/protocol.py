@@ -31,7 +31,8 @@ read and written        `word`, `component`, `words`, `read`, `name`, `name_of`,
                         `remove`, `rows`
 before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`, `explains_windows`
 in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
-after a solve           `decisions`, `solved`, `check_results`, `audit`, `power`, `accounts`, `summary`, `costless`
+after a solve           `decisions`, `solved`, `check_results`, `decided_before`, `audit`, `power`, `accounts`,
+                        `summary`, `costless`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
 words                   `reason_alone`, `reason`
 what if                 `changes`
@@ -66,6 +67,7 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.model.ahead import Ahead
+from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import stored
 from pypsa_aidc.network.spec.schema import kind_of
@@ -327,6 +329,7 @@ class Load(ABC):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> Built:
         """Put variables and constraints of all loads of the kind into ``n.model``.
 
@@ -342,6 +345,8 @@ class Load(ABC):
             Of the graphs of training jobs.
         ahead
             Place of the model in a rolling horizon, if there is one.
+        recourse
+            From when on loads decide by scenario, in a network with scenarios; else `None`.
         """
         return Built()
 
@@ -366,6 +371,10 @@ class Load(ABC):
     def check_results(self, n: pypsa.Network, faults: Faults) -> None:
         """Note where power in the network is not that of the decisions: it was solved again without them."""
 
+    def decided_before(self, n: pypsa.Network, moment: object | None) -> Sequence[object]:
+        """What has been decided that starts before a snapshot, or all of it: the same in all scenarios until then."""
+        return ()
+
     @abstractmethod
     def audit(self, n: pypsa.Network) -> Iterator[Check]:
         """Check every constraint again, from decisions and results in the network and not from its model.
@@ -389,9 +398,13 @@ class Load(ABC):
         """Further entries of its row in `n.aidc.summary()`; `power` is that of `n.aidc.power()`."""
         return {}
 
-    def own_cost(self, n: pypsa.Network) -> float:
-        """Cost in USD of its decisions in the objective that is none of a component, such as for changes of modes."""
-        return 0.0
+    def own_costs(self, n: pypsa.Network) -> dict[str, float]:
+        """Costs in USD of its decisions in the objective that are none of a component, by what for."""
+        return {}
+
+    def worth(self, n: pypsa.Network) -> dict[str, float]:
+        """Worth in USD of what its parts occupy, beside the energy that they pay for; nothing where it has no value."""
+        return {}
 
     @property
     def costless(self) -> Sequence[str]:

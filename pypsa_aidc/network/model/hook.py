@@ -15,6 +15,7 @@ from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.loads.registry import by_kind, check_loads
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import doubts
+from pypsa_aidc.network.model.recourse import Given, Recourse
 from pypsa_aidc.network.model.storage import add_exclusive_storage
 from pypsa_aidc.network.pypsa_api import index_warnings_ignored
 from pypsa_aidc.training import Formulation
@@ -55,7 +56,7 @@ def extra_functionality(n: pypsa.Network, snapshots: pd.Index) -> None:
     ------
     UnsupportedError
         A mode of PyPSA that would give wrong results: rolling horizon, near-optimal exploration with costed mode
-        changes, fleets in a network with scenarios.
+        changes.
     StaleError
         Snapshots or weightings have changed since a site or fleet was added.
     """
@@ -69,6 +70,7 @@ def hook(
     whole_horizon: bool = True,
     on_built: Callable[[Sequence[Built]], None] | None = None,
     ahead: Ahead | None = None,
+    recourse: Given = None,
 ) -> ExtraFunctionality:
     """Make an `extra_functionality` with options.
 
@@ -85,6 +87,9 @@ def hook(
         Called with what each kind of load has put into the model, once it is complete.
     ahead
         Place of the model in a rolling horizon, if there is one.
+    recourse
+        In a network with scenarios: the snapshot from which every load decides by scenario, or such a snapshot for
+        each of some loads by name; see `n.aidc.optimize`.
     """
 
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
@@ -105,7 +110,8 @@ def hook(
             kind.refuse_unsupported(n, own, part=part)
         if ahead is None:  # otherwise the whole horizon has been checked
             check_loads(n, snapshots)
-        built = [kind.build(n, own, snapshots, formulation, ahead) for kind, own in found]
+        by_scenario = Recourse.of(n, snapshots, recourse, [name for _, own in found for name in own])
+        built = [kind.build(n, own, snapshots, formulation, ahead, by_scenario) for kind, own in found]
         remember(n, built)
         if on_built is not None:
             on_built(built)

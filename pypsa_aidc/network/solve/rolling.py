@@ -19,8 +19,9 @@ from pypsa_aidc.network.checks.after import AuditReport, audit
 from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.loads.registry import check_loads, fleets, loads, refresh, remove, sites
 from pypsa_aidc.network.loads.site.paths import Paths
-from pypsa_aidc.network.loads.site.schedule import decode, step_power
+from pypsa_aidc.network.loads.site.schedule import decode
 from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.loads.site.step_power import step_power
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality
 from pypsa_aidc.network.model.horizon import network_snapshots, windows
@@ -446,7 +447,7 @@ def _late(load: TrainingLoad, ahead: Ahead, price: Floats, steps: Sequence[Step]
     if done >= steady - SLOT_TOLERANCE or border >= len(slots):
         return 0.0, 0.0
     worth = price * ahead.weight
-    planned = step_power([step for step in steps if step.start >= border], load, slots)
+    planned = step_power(steps, load, slots) - step_power(past, load, slots)
     cost = float((planned * slots.hours * worth)[border:].sum())
     left = slice(border, max(slots.ceil(deadline), border + 1))
     mean = float(np.average(worth[left], weights=slots.hours[left]))

@@ -16,6 +16,7 @@ from pypsa_aidc.network.loads.fleet.sizes import Sizes
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.model.linear import over, weighted_sum
+from pypsa_aidc.network.model.recourse import View
 from pypsa_aidc.network.pypsa_api import columns, rows
 
 if TYPE_CHECKING:
@@ -77,9 +78,10 @@ def most_relief(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = Non
     if fleet.terms.hours is None or static["p_nom_extendable"].any():
         return float("inf")
     chosen = network_snapshots(n, snapshots)
-    share = columns(n.get_switchable_as_dense("Generator", "p_max_pu"), [fleet.relief]).loc[chosen, fleet.relief]
+    share = n.get_switchable_as_dense("Generator", "p_max_pu").loc[chosen]
+    most = float(share[rows(share.columns, fleet.relief)].to_numpy(float).max())
     weight = n.snapshot_weightings["generators"].loc[chosen].to_numpy(float)
-    deepest = float(share.max() * static["p_nom"].max()) * (1 + _LOOSER)
+    deepest = most * float(static["p_nom"].max()) * (1 + _LOOSER)
     return sum(
         deepest * fleet.terms.hours * float(np.max((weight[window.positions] / window.slots.hours)[inside]))
         for window in windows(n, snapshots)
@@ -88,24 +90,25 @@ def most_relief(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = Non
 
 
 def add_series_budget(
-    n: pypsa.Network,
+    view: View,
     fleets: Sequence[Fleet],
     horizon: Sequence[Window],
     snapshots: pd.Index | None,
     ahead: Ahead | None = None,
-) -> None:
+) -> linopy.Variable:
     """Let fleets with relief along a series shed in a limited number of hours; a binary z tells whether one does.
 
     In a rolling horizon hours that are over count, and hours after the window compete at expected prices.
     """
-    m, chosen = n.model, network_snapshots(n, snapshots)
-    labels, count = m["Generator-p"].indexes["snapshot"], len(fleets)
+    n, m, p = view.n, view.m, view.variable("Generator-p")
+    chosen = network_snapshots(n, snapshots)
+    labels, count = p.indexes["snapshot"], len(fleets)
     names = pd.Index([fleet.relief for fleet in fleets], name="name")
-    relief = m["Generator-p"].sel(name=list(names))
+    relief = p.sel(name=list(names))
     share = columns(n.get_switchable_as_dense("Generator", "p_max_pu"), list(names)).loc[chosen].to_numpy(float)
-    z = m.add_variables(binary=True, coords=[labels, names], name=SHEDS)
-    most = over(share * Sizes(n, fleets).limit, labels, names)
-    m.add_constraints(relief - most * z <= 0, name="AIDC-relief_sheds")
+    z = m.add_variables(binary=True, coords=[labels, names], name=view.named(SHEDS))
+    most = over(share * Sizes(view, fleets).limit, labels, names)
+    m.add_constraints(relief - most * z <= 0, name=view.named("AIDC-relief_sheds"))
     entry, weight, spent, periods = [], [], [], []
     for position, fleet in enumerate(fleets):
         for window in horizon:
@@ -120,7 +123,8 @@ def add_series_budget(
     if ahead is not None:
         hours, gone = _with_rest(n, fleets, periods, hours, len(chosen), ahead)
         spent = list(np.maximum(np.array(spent) - gone, ROUNDING))
-    m.add_constraints(hours <= over(np.array(spent), index), name="AIDC-relief_hours")
+    m.add_constraints(hours <= over(np.array(spent), index), name=view.named("AIDC-relief_hours"))
+    return z
 
 
 def _with_rest(

@@ -21,6 +21,7 @@ from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import over, weighted_sum
+from pypsa_aidc.network.model.recourse import Recourse, View
 from pypsa_aidc.network.pypsa_api import columns
 from pypsa_aidc.units import SLOT_TOLERANCE
 
@@ -106,26 +107,26 @@ def decided_calls(n: pypsa.Network, fleet: Fleet, ahead: Ahead) -> list[DecidedC
     return found
 
 
-def decided_depth(n: pypsa.Network, fleets: Sequence[Fleet], ahead: Ahead | None) -> xr.DataArray:
+def decided_depth(view: View, fleets: Sequence[Fleet], ahead: Ahead | None) -> xr.DataArray:
     """Depth in MW of the calls decided before, over (snapshot, name) of the model."""
-    labels = n.model["Generator-p"].indexes["snapshot"]
+    labels = view.variable("Generator-p").indexes["snapshot"]
     names = pd.Index([fleet.relief for fleet in fleets], name="name")
     depth = np.zeros((len(labels), len(fleets)))
     if ahead is not None:
         for column, fleet in enumerate(fleets):
-            for call in decided_calls(n, fleet, ahead):
+            for call in decided_calls(view.n, fleet, ahead):
                 start, stop = (min(max(at - ahead.border, 0), len(labels)) for at in (call.start, call.stop))
                 depth[start:stop, column] += call.depth
     return over(depth, labels, names)
 
 
-def cover_decided(n: pypsa.Network, fleets: Sequence[Fleet], ahead: Ahead | None) -> None:
+def cover_decided(view: View, fleets: Sequence[Fleet], ahead: Ahead | None) -> None:
     """Allow relief of fleets only in the calls that were decided before, where a model has no others."""
     for block, sign, name in COVER:
         own = [fleet for fleet in fleets if fleet.terms.block is block]
         if own:
-            relief = n.model["Generator-p"].sel(name=[fleet.relief for fleet in own])
-            n.model.add_constraints(relief, sign, decided_depth(n, own, ahead), name=name)
+            relief = view.variable("Generator-p").sel(name=[fleet.relief for fleet in own])
+            view.m.add_constraints(relief, sign, decided_depth(view, own, ahead), name=view.named(name))
 
 
 def place_rest(n: pypsa.Network, fleets: Sequence[Fleet], count: int, ahead: Ahead) -> tuple[PlacedCalls, ...]:
@@ -157,8 +158,8 @@ class Calls:
 
     Parameters
     ----------
-    n
-        Network with a built model.
+    view
+        Network with a built model, or one of its scenarios.
     fleets
         Those with calls.
     placed
@@ -168,20 +169,25 @@ class Calls:
     """
 
     def __init__(
-        self, n: pypsa.Network, fleets: Sequence[Fleet], placed: Sequence[PlacedCalls], ahead: Ahead | None = None
+        self, view: View, fleets: Sequence[Fleet], placed: Sequence[PlacedCalls], ahead: Ahead | None = None
     ) -> None:
-        self._n, self._m, self._fleets, self._placed, self._ahead = n, n.model, fleets, placed, ahead
+        self._view, self._m, self._fleets, self._placed, self._ahead = view, view.m, fleets, placed, ahead
         lengths = [len(each.graph) for each in placed]
         self._first = np.cumsum([0, *lengths[:-1]])
         self._call = np.flatnonzero(np.concatenate([each.graph.kind for each in placed]) >= 0)
         self._depth_of_edge = np.full(sum(lengths), -1)
         self._depth_of_edge[self._call] = np.arange(len(self._call))
         edges = pd.RangeIndex(sum(lengths), name="aidc_call")
-        self.chosen = self._m.add_variables(binary=True, coords=[edges], name=CALLS)
+        self.chosen = self._m.add_variables(binary=True, coords=[edges], name=view.named(CALLS))
         depths = pd.RangeIndex(len(self._call), name="aidc_depth")
-        self.depth = self._m.add_variables(lower=0, coords=[depths], name=DEPTHS)
+        self.depth = self._m.add_variables(lower=0, coords=[depths], name=view.named(DEPTHS))
         graphs = [each.graph.path for each in placed]
-        add_path_flow(self._m, self.chosen, graphs, "AIDC-call_flow", "aidc_call_node")
+        add_path_flow(self._m, self.chosen, graphs, view.named("AIDC-call_flow"), "aidc_call_node")
+
+    def common(self, recourse: Recourse) -> Ints:
+        """Positions in `chosen` of what is decided once for all scenarios."""
+        own = [recourse.common(each.fleet.name, each.window, each.graph.start) for each in self._placed]
+        return np.flatnonzero(np.concatenate(own))
 
     def limit_depths(self) -> None:
         """Let a call be as deep as K allows, and only where it is chosen, (2)."""
@@ -191,14 +197,14 @@ class Calls:
             share.append(self._depths(each)[calls])
             owner.append(np.full(len(calls), self._fleets.index(each.fleet)))
         shares, owners = np.concatenate(share), np.concatenate(owner)
-        sizes, index = Sizes(self._n, self._fleets), self.depth.indexes["aidc_depth"]
+        sizes, index = Sizes(self._view, self._fleets), self.depth.indexes["aidc_depth"]
         most = shares * sizes.limit[owners]
         chosen = weighted_sum(self.chosen, self._call, np.arange(len(index)), most, {"aidc_depth": index})
-        self._m.add_constraints(self.depth - chosen <= 0, name="AIDC-call_chosen")
+        self._m.add_constraints(self.depth - chosen <= 0, name=self._view.named("AIDC-call_chosen"))
         if sizes.extendable.any():
             starts = [each.window.positions[each.graph.start[each.graph.calls]] for each in self._placed]
             allowed = sizes.allowed(owners, shares, np.concatenate(starts), index)
-            self._m.add_constraints(self.depth - allowed <= 0, name="AIDC-call_size")
+            self._m.add_constraints(self.depth - allowed <= 0, name=self._view.named("AIDC-call_size"))
 
     def cover_relief(self) -> None:
         """Allow relief only in calls and up to their depth, (3); the whole depth where calls are blocks."""
@@ -206,14 +212,15 @@ class Calls:
             fleets = [fleet for fleet in self._fleets if fleet.terms.block is block]
             if fleets:
                 reliefs = [fleet.relief for fleet in fleets]
-                relief = self._m["Generator-p"].sel(name=reliefs)
+                relief = self._view.variable("Generator-p").sel(name=reliefs)
                 covered = self.shedding(fleets, reliefs, depth=True)
-                self._m.add_constraints(relief - covered, sign, decided_depth(self._n, fleets, self._ahead), name=name)
+                decided = decided_depth(self._view, fleets, self._ahead)
+                self._m.add_constraints(relief - covered, sign, decided, name=self._view.named(name))
 
     def _shares(self, each: PlacedCalls) -> Floats:
         """Largest relief of a fleet over its size in each slot of its graph, in a rolling horizon."""
         assert self._ahead is not None
-        shares = columns(self._n.get_switchable_as_dense("Generator", "p_max_pu"), [each.fleet.relief])
+        shares = columns(self._view.n.get_switchable_as_dense("Generator", "p_max_pu"), [each.fleet.relief])
         later = self._ahead.snapshots[self._ahead.decided :]
         return shares[each.fleet.relief].loc[later].to_numpy(float)
 
@@ -231,7 +238,7 @@ class Calls:
         if self._ahead is None:
             return
         ahead, gain = self._ahead, []
-        costs = self._n.get_switchable_as_dense("Generator", "marginal_cost")
+        costs = self._view.n.get_switchable_as_dense("Generator", "marginal_cost")
         for each in self._placed:
             fleet, graph = each.fleet, each.graph
             cost = columns(costs, [fleet.relief])[fleet.relief].loc[ahead.snapshots].to_numpy(float)[ahead.decided :]
@@ -240,14 +247,14 @@ class Calls:
             later = slot >= len(each.window.positions)
             most = np.minimum(self._depths(each)[edge], self._shares(each)[slot])
             saved = worth[slot] if fleet.terms.block else np.maximum(worth[slot], 0.0)
-            size = float(self._n.generators.at[fleet.name, "p_nom"])
+            size = float(self._view.n.generators.at[fleet.name, "p_nom"])
             gain.append(np.bincount(edge[later], (most * size * saved)[later], minlength=len(graph)))
         value = xr.DataArray(-np.concatenate(gain), coords=self.chosen.coords, dims=self.chosen.dims)
         self._m.objective = self._m.objective.expression + (self.chosen * value).sum()
 
     def keep_budgets(self, snapshots: pd.Index | None) -> None:
         """Limit hours and calls in each period, (5): hours count where they fall, calls where they start."""
-        chosen = network_snapshots(self._n, snapshots)
+        chosen = network_snapshots(self._view.n, snapshots)
         entry, weight, most = [], [], []
         for each, first in zip(self._placed, self._first, strict=True):
             terms, graph = each.fleet.terms, each.graph
@@ -256,7 +263,7 @@ class Calls:
             rolling = self._ahead
             of_graph = chosen[each.window.positions] if rolling is None else rolling.snapshots[rolling.decided :]
             for label, inside in budget_periods(each.fleet, of_graph, each.window.period):
-                used = (0.0, 0) if rolling is None else spent_before(self._n, each.fleet, rolling, label)
+                used = (0.0, 0) if rolling is None else spent_before(self._view.n, each.fleet, rolling, label)
                 passed = np.concatenate([[0.0], np.cumsum(each.window.slots.hours * inside)])
                 hours = passed[graph.stop] - passed[graph.start]
                 limits = ((terms.hours, used[0], hours), (terms.events, used[1], inside[graph.start] * 1.0))
@@ -272,7 +279,7 @@ class Calls:
             spent = weighted_sum(
                 self.chosen, np.concatenate(entry), row, np.concatenate(weight), {"aidc_budget": index}
             )
-            self._m.add_constraints(spent <= over(np.array(most), index), name="AIDC-call_budget")
+            self._m.add_constraints(spent <= over(np.array(most), index), name=self._view.named("AIDC-call_budget"))
 
     def shedding(self, fleets: Sequence[Fleet], names: Sequence[str], *, depth: bool) -> linopy.LinearExpression:
         """Over (snapshot, name): depth in MW, or number (0 or 1), of the calls that shed."""
@@ -294,6 +301,6 @@ class Calls:
                 row.append(each.window.positions[slots[inside]] * len(fleets) + fleets.index(each.fleet))
         edge, rows = np.concatenate(entry), np.concatenate(row)
         variable, entries = (self.depth, self._depth_of_edge[edge]) if depth else (self.chosen, edge)
-        labels = self._m["Generator-p"].indexes["snapshot"]
+        labels = self._view.variable("Generator-p").indexes["snapshot"]
         coords = {"snapshot": labels, "name": pd.Index(names, name="name")}
         return weighted_sum(variable, entries, rows, np.ones(len(rows)), coords)

@@ -20,6 +20,7 @@ from pypsa_aidc.network.loads.fleet.terms import FIRM, FleetTerms
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Load, Reason, free
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import windows
+from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
@@ -158,11 +159,6 @@ class Fleet(Load):
                 "representative is not known, and so not how often its calls count. Give the fleet no hours= and "
                 "events=."
             )
-        if n.has_scenarios:
-            raise UnsupportedError(
-                f"fleets {', '.join(loads)} in a network with scenarios: which calls are answered would have to be the "
-                "same in all of them, and relief not. Optimise each scenario as a network of its own."
-            )
 
     @classmethod
     def build(
@@ -172,8 +168,9 @@ class Fleet(Load):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> FleetModel:
-        return add_fleet_constraints(n, loads, snapshots, ahead)
+        return add_fleet_constraints(n, loads, snapshots, ahead, recourse)
 
     @classmethod
     def solved(cls, n: pypsa.Network, loads: Mapping[str, Self]) -> pd.Index:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import linopy
 import numpy as np
 import pandas as pd
 import pypsa
@@ -17,6 +16,7 @@ from pypsa_aidc.network.loads.fleet.budgets import SHEDDING
 from pypsa_aidc.network.loads.fleet.calls import CALL, CALLS, DEPTH, DEPTHS, PlacedCalls, decided_calls
 from pypsa_aidc.network.loads.fleet.model import FleetModel
 from pypsa_aidc.network.model.horizon import Window, dates_alike, network_snapshots, windows
+from pypsa_aidc.network.model.recourse import View, views
 from pypsa_aidc.network.pypsa_api import INTEGRAL, columns
 from pypsa_aidc.units import SLOT_TOLERANCE
 
@@ -85,13 +85,22 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
     AIDCError
         A call is chosen in part: the solver ignored integrality.
     """
-    m = n.model
-    chosen = network_snapshots(n, m.parameters["snapshots"].to_index())
+    chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
+    found = {view.scenario: _recorded(view, fleet_model, chosen) for view in views(n)}
+    for attribute in (CALL, DEPTH):
+        frames = {scenario: frames[attribute] for scenario, frames in found.items()}
+        frame = frames[None] if None in frames else pd.concat(frames, axis=1)
+        frame.columns.names = n.generators.index.names
+        n.c.generators.dynamic[attribute] = frame
+
+
+def _recorded(view: View, fleet_model: FleetModel, chosen: pd.Index) -> dict[str, pd.DataFrame]:
+    """Hours and depths of the calls of all fleets, in one scenario."""
+    n = view.n
     values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(fleet_model.fleets)) for attribute in (CALL, DEPTH)}
     for frame in values.values():
-        frame.columns.name = "name"
         frame.loc[chosen] = 0.0
-    for each, edges, deep in _taken(m, fleet_model):
+    for each, edges, deep in _taken(view, fleet_model):
         fleet, graph = each.fleet, each.graph
         here = graph.start[edges] < len(each.window.positions)  # others are planned for after the window
         taken, depths = edges[here], deep[here]
@@ -114,15 +123,14 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
             earlier = n.c.generators.dynamic.get(attribute)
             if earlier is not None and len(past):
                 frame.loc[past] = earlier.loc[past, frame.columns]
-    for attribute, frame in values.items():
-        n.c.generators.dynamic[attribute] = frame
+    return values
 
 
-def _taken(m: linopy.Model, fleet_model: FleetModel) -> Iterator[tuple[PlacedCalls, Ints, Floats]]:
+def _taken(view: View, fleet_model: FleetModel) -> Iterator[tuple[PlacedCalls, Ints, Floats]]:
     """Calls of each graph that are chosen, by position of their edge, and their depths in MW."""
     if not fleet_model.placed:
         return
-    whole, depths = m.variables[CALLS].solution.values, m.variables[DEPTHS].solution.values
+    whole, depths = (view.m.variables[view.named(name)].solution.values for name in (CALLS, DEPTHS))
     if np.abs(whole - np.round(whole)).max(initial=0.0) > INTEGRAL:
         raise AIDCError("calls of fleets are chosen in part: the solver ignored integrality")
     edge = call = 0

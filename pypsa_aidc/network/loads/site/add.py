@@ -17,6 +17,7 @@ from pypsa_aidc.network.loads.decisions import outdate
 from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
 from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
 from pypsa_aidc.network.loads.site.derived import assign, derive, write_derived, write_ramps
+from pypsa_aidc.network.loads.site.gpu_value import GPU_VALUE
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.loads.site.spec import SiteSpec
 from pypsa_aidc.network.model.horizon import Split, runs_of
@@ -52,6 +53,7 @@ def add(
     p_nom_extendable: bool = False,
     capital_cost: float = 0.0,
     draw_idle: bool = False,
+    gpu_value: Values = 0.0,
     windows: Windows = None,
     ramp_up: float | None = None,
     ramp_down: float | None = None,
@@ -91,6 +93,11 @@ def add(
     draw_idle
         Whether GPUs without a job draw `gpu.idle_w` each, as a Generator ``"<name> idle"``. Without, `base_load`
         contains them, as in the paper's case.
+    gpu_value
+        USD for each GPU-hour that a job occupies, at least 0: a number, one for each snapshot, or a series. It enters
+        the objective, so that waiting and slower modes pay only where they save more. GPUs that no job occupies are
+        released to others and earn it. A job with a `gpu_value` of its own has that. What a GPU is rented for is some
+        2 USD/GPU-h in 2026.
     windows
         In what part of the horizon each job does its tranche once. ``"each"``: in each stretch between jumps of the
         dates and in each investment period, as for representative days. ``"once"``: over all snapshots of the network
@@ -150,10 +157,18 @@ def add(
     base = _at_least(0.0, base_load, n, "base_load", faults)
     split, declared = _split(windows, n, faults)
     ramps = _ramps(ramp_up, ramp_down, extendable=p_nom_extendable, faults=faults)
+    worth = _at_least(0.0, gpu_value, n, "gpu_value", faults)
     faults.raise_any()
     loads = _loads(n, name, jobs, chips, int(gpus), faults)
-    series = coverage(n, base_load=base, pue=overhead) | declared
-    spec = SiteSpec(name, int(gpus), chips.idle_w if draw_idle and chips else None, series, split, ramps)
+    spec = SiteSpec(
+        name,
+        int(gpus),
+        chips.idle_w if draw_idle and chips else None,
+        coverage(n, base_load=base, pue=overhead, gpu_value=worth) | declared,
+        0.0 if isinstance(worth, pd.Series) else worth,
+        split,
+        ramps,
+    )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
     _warn_about_units(site, base, overhead, peak, p_nom)
@@ -165,6 +180,7 @@ def add(
     }
     least_and_peak = derive(n, [site])
     _write(n, site, bus, overhead, base, connection)
+    _write_value(n, site, worth)
     write_derived(n, least_and_peak)
     write_ramps(n, site)
 
@@ -178,6 +194,7 @@ def update(
     pue: Values | None = None,
     base_load: Values | None = None,
     p_nom: float | None = None,
+    gpu_value: Values | None = None,
     windows: Windows = None,
     ramp_up: float | None = None,
     ramp_down: float | None = None,
@@ -198,6 +215,8 @@ def update(
         New loads, in place of all old ones.
     pue, base_load, p_nom
         As for `add`; a `p_nom` that was left out there does not follow a larger pool by itself.
+    gpu_value
+        As for `add`.
     windows
         As for `add`; `None` leaves them as they are.
     ramp_up, ramp_down
@@ -225,6 +244,7 @@ def update(
     overhead = None if pue is None else _at_least(1.0, pue, n, "pue", faults)
     base = None if base_load is None else _at_least(0.0, base_load, n, "base_load", faults)
     split, declared = _split(windows, n, faults)
+    worth = None if gpu_value is None else _at_least(0.0, gpu_value, n, "gpu_value", faults)
     if p_nom is not None:
         faults.number("p_nom", p_nom, above=0)
     faults.raise_any()
@@ -235,12 +255,12 @@ def update(
     ramps = _ramps(*rates, extendable=extendable, faults=faults)
     pool = old.spec.gpus if gpus is None else int(gpus)
     loads = _loads(n, name, list(old.jobs.values()) if chosen is None else chosen, None, pool, faults, old.loads)
-    given = {key for key, value in (("pue", pue), ("base_load", base_load), ("windows", windows)) if value is not None}
-    series = {key: span for key, span in old.spec.series.items() if key not in given}
-    series |= coverage(n, pue=overhead, base_load=base) | declared
-    spec = replace(
-        old.spec, gpus=pool, series=series, windows=old.spec.windows if windows is None else split, ramps=ramps
-    )
+    given = {"pue": pue, "base_load": base_load, "gpu_value": gpu_value, "windows": windows}
+    series = {key: span for key, span in old.spec.series.items() if given[key] is None}
+    series |= coverage(n, pue=overhead, base_load=base, gpu_value=worth) | declared
+    flat = old.spec.gpu_value if worth is None else 0.0 if isinstance(worth, pd.Series) else worth
+    kept = old.spec.windows if windows is None else split
+    spec = replace(old.spec, gpus=pool, series=series, gpu_value=flat, windows=kept, ramps=ramps)
     new = Site(spec, {f"{name} {load.name}": load for load in loads})
     _warn_about_units(new, 0.0 if base is None else base, 1.0 if overhead is None else overhead, np.inf, p_nom)
     least_and_peak = derive(n, [new])
@@ -254,6 +274,8 @@ def update(
         assign(n, "Load", new.base, "p_set", base)
     if overhead is not None:
         assign(n, "Link", new.link, "efficiency", 1 / overhead)
+    if worth is not None:
+        _write_value(n, new, worth)
     if p_nom is not None:
         labels = rows(n.links.index, new.link)
         n.links.loc[labels, "p_nom"] = p_nom
@@ -326,6 +348,8 @@ def _loads(
             continue
         least = min(mode.gpus for mode in job.modes)
         faults.require(least <= gpus, "gpus", gpus, f"at least {least}, the smallest mode of job {job.name!r}")
+        held = job.rules.held_gpus
+        faults.require(held <= gpus, "gpus", gpus, f"at least {held}, which job {job.name!r} holds")
         loads.append(job)
     faults.raise_any()
     return loads
@@ -337,6 +361,17 @@ def _at_least(least: float, given: Values, n: pypsa.Network, where: str, faults:
     low = float(value.min()) if isinstance(value, pd.Series) else value
     faults.require(not low < least, where, low, f"at least {least:g} at every snapshot")
     return value
+
+
+def _write_value(n: pypsa.Network, site: Site, worth: float | pd.Series) -> None:
+    """Keep a series of GPU values with the Link of the site; a number stands in its specification."""
+    dynamic, labels = n.c.links.dynamic, rows(n.links.index, site.link)
+    kept = dynamic.get(GPU_VALUE, pd.DataFrame(index=n.snapshots)).drop(columns=labels, errors="ignore")
+    if isinstance(worth, pd.Series):
+        kept = pd.concat([kept, pd.DataFrame(dict.fromkeys(labels, worth))], axis=1)
+    if isinstance(worth, pd.Series) or GPU_VALUE in dynamic:
+        kept.columns.names = n.links.index.names
+        dynamic[GPU_VALUE] = kept
 
 
 def _warn_about_units(

@@ -13,6 +13,7 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.network.checks.supply import BRANCHES, static_by_name, supply_at
 from pypsa_aidc.network.loads.protocol import Finding
 from pypsa_aidc.network.loads.site.derived import least_energy, most_change, peak_power
+from pypsa_aidc.network.loads.site.gpu_value import GPU_VALUE
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.coverage import check_coverage
 from pypsa_aidc.training import TrainingLoad
@@ -42,7 +43,7 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
     for attribute, limit in most_change(n, site, snapshots).items():
         held = columns(n.get_switchable_as_dense("Link", attribute), [site.link]).loc[snapshots, site.link]
         p_nom = float(n.links.loc[rows(n.links.index, site.link), "p_nom"].max())
-        short = pd.Series(False, snapshots) if limit is None else ~(held * p_nom <= limit * (1 + 1e-6))
+        short = pd.Series(False, snapshots) if limit is None else ~(held * p_nom <= limit.loc[snapshots] * (1 + 1e-6))
         short &= False if limit is None else limit.loc[snapshots].notna()
         faults.require(
             not short.any(),
@@ -76,6 +77,7 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
 def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
     """A series that was dropped reads as the default: a base load of 0 MW, an efficiency of 1."""
     held = {"base_load": (n.loads_t.p_set, site.base), "pue": (n.links_t.efficiency, site.link)}
+    held["gpu_value"] = (n.c.links.dynamic.get(GPU_VALUE, pd.DataFrame()), site.link)
     for attribute, (first, last, count, _) in site.spec.series.items():
         if attribute not in held:  # windows, which are in the specification itself
             continue

@@ -112,7 +112,10 @@ def least_energy(load: TrainingLoad, n: pypsa.Network, snapshots: pd.Index | Non
 
 
 def peak_power(load: TrainingLoad, horizon: Sequence[Window]) -> float:
-    """Most IT power in MW that the load can draw, the energy of a restart included."""
-    restart = load.rules.restart_energy
-    extra = restart / min(window.slots.hours.min() for window in horizon) if restart else 0.0
+    """Most IT power in MW that the load can draw, the energy of a restart and of checkpoints included."""
+    extra = max(load.rules.restart_energy, *(each.energy for each in load.transitions), 0.0)
+    # A checkpoint of the longest edge may be written in the shortest slot.
+    extra += load.rules.checkpoint_energy * (load.rules.jump or load.rules.count)
+    if extra:
+        extra /= min(window.slots.hours.min() for window in horizon)
     return float(max(mode.it_power for mode in load.modes) + extra)

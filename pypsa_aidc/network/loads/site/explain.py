@@ -97,6 +97,7 @@ def _paths(site: Site, window: Window, formulation: Formulation) -> Paths:
             generator,
             replace(window, positions=np.arange(len(window.slots))),
             checkpoint_graph(load, window.slots, formulation),
+            np.zeros(len(window.slots)),
         )
         for generator, load in site.loads.items()
     )
@@ -169,7 +170,9 @@ def _least_gpus(paths: Paths, good_enough: float) -> _Need:
     m, x, labels = _job_model(paths)
     pool = m.add_variables(lower=0, name="pool")
     size = next(iter(paths.sites.values())).spec.gpus
-    m.add_constraints(training_gpus(x, paths, labels).isel(aidc_site=0, drop=True) * size - pool <= 0, name="gpus")
+    m.add_constraints(
+        training_gpus(x, paths, labels, held=True).isel(aidc_site=0, drop=True) * size - pool <= 0, name="gpus"
+    )
     need = _minimum(m, pool, good_enough + 0.5)
     # GPUs are whole ones.
     found = round(need.found) if math.isfinite(need.found) else need.found

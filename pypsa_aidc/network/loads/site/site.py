@@ -14,10 +14,12 @@ from pypsa_aidc.errors import Faults, SpecError, UnsupportedError
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Load, Reason, free
 from pypsa_aidc.network.loads.site import audit, checks, explain, schedule
 from pypsa_aidc.network.loads.site.derived import derive, write_derived, write_ramps
+from pypsa_aidc.network.loads.site.gpu_value import is_valued
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import Window, windows
+from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
@@ -185,12 +187,12 @@ class Site(Load):
             f"{site.name} {load.name}"
             for site in loads.values()
             for load in site.loads.values()
-            if load.rules.mode_change_cost
+            if load.costs_changes or is_valued(site)
         ]
         if costed and "budget" in n.model.constraints:
             raise UnsupportedError(
-                f"near-optimal exploration (MGA) with mode_change_cost of {', '.join(costed)}: PyPSA's budget does not "
-                "contain that cost. Set it to 0, or forbid mode changes."
+                "near-optimal exploration (MGA) with costed mode changes or gpu_value of "
+                f"{', '.join(costed)}: PyPSA's budget does not contain their cost. Set it to 0, or forbid mode changes."
             )
 
     @classmethod
@@ -201,8 +203,9 @@ class Site(Load):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> Paths:
-        return add_paths(n, loads, snapshots, formulation, ahead)
+        return add_paths(n, loads, snapshots, formulation, ahead, recourse)
 
     @classmethod
     def solved(cls, n: pypsa.Network, loads: Mapping[str, Self]) -> pd.Index:
@@ -210,6 +213,9 @@ class Site(Load):
 
     def check_results(self, n: pypsa.Network, faults: Faults) -> None:
         schedule.check_power(n, self, faults)
+
+    def decided_before(self, n: pypsa.Network, moment: object | None) -> Sequence[object]:
+        return schedule.steps_before(n, self, moment)
 
     def audit(self, n: pypsa.Network) -> Iterator[Check]:
         return audit.checks(n, self)
@@ -234,8 +240,11 @@ class Site(Load):
         overhead = 1 / columns(n.get_switchable_as_dense("Link", "efficiency"), [self.link])[self.link]
         return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
 
-    def own_cost(self, n: pypsa.Network) -> float:
-        return schedule.cost_of_changes(n, self)
+    def own_costs(self, n: pypsa.Network) -> dict[str, float]:
+        return {"Mode changes": schedule.cost_of_changes(n, self), "GPUs": sum(schedule.gpu_costs(n, self).values())}
+
+    def worth(self, n: pypsa.Network) -> dict[str, float]:
+        return schedule.gpu_costs(n, self) if is_valued(self) else {}
 
     def summary(self, n: pypsa.Network, power: pd.DataFrame) -> dict[str, float]:
         return schedule.summary(n, self, power)

@@ -1,0 +1,116 @@
+"""What loads of given sizes are cut in each hour: why, in which events, and what they deliver of it themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from pypsa_aidc.headroom.bus.base_case import Floats
+from pypsa_aidc.headroom.service.allocation import Allocation, Hours
+from pypsa_aidc.headroom.service.limits import Rows
+from pypsa_aidc.headroom.service.request import Relief
+
+NO_CAUSE = "unknown"
+_CUT = 1e-6
+"""Share of the size (at least 1 MW of it) up to which a difference is a rounding."""
+
+
+def cuts(allocation: Allocation) -> Floats:
+    """What each load is cut in each hour, MW, shape (I, T)."""
+    cut = allocation.size[:, None] - allocation.draw
+    return np.where(cut > _CUT * np.maximum(1.0, allocation.size[:, None]), cut, 0.0)
+
+
+def events(cut: Floats, hours: Hours) -> list[tuple[int, int]]:
+    """First and last hour of each event of one load."""
+    on = cut > 0
+    begins = np.flatnonzero(on & ~(np.r_[False, on[:-1]] & ~hours.first))
+    ends = np.flatnonzero(on & ~(np.r_[on[1:], False] & ~np.r_[hours.first[1:], True]))
+    return list(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def delivered(cut: Floats, size: float, relief: Relief | None, hours: Hours) -> Floats:
+    """What a load itself leaves undrawn of its cuts, MW, shape (T,): as early as it can, which is the most in all.
+
+    Over each window of h hours no more than h·κ_h·L, beyond the longest event that is known nothing, and no more hours
+    than it has.
+    """
+    found = np.zeros(cut.size)
+    if relief is None or not cut.any():
+        return found
+    left = relief.hours
+    for begin, end in events(cut, hours):
+        for t in range(begin, end + 1):
+            inside = (t - begin + 1) * hours.step <= relief.longest + 1e-9
+            if not inside or left < hours.step - 1e-9:
+                break
+            room = cut[t]
+            for length, depth in relief.windows:
+                start = max(0, t - length + 1)
+                room = min(room, length * depth * size - float(found[start:t].sum()))
+            found[t] = max(room, 0.0)
+            left -= hours.step * (found[t] > 0)
+    return found
+
+
+def causes(allocation: Allocation, cut: Floats, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Element and outage that each load is cut for in each hour, shape (I, T), "" where it is not."""
+    loads, count = cut.shape
+    element, outage = np.full((loads, count), "", dtype=object), np.full((loads, count), "", dtype=object)
+    slack = rows.slack(allocation.draw)
+    for load in range(loads):
+        # Nothing keeps it from drawing more but the row with the least room for it.
+        with np.errstate(divide="ignore"):
+            ratio = np.where(rows.factor[:, load] > 1e-9, slack / np.maximum(rows.factor[:, load], 1e-9), np.inf)
+        order = np.lexsort((ratio, rows.snapshot))
+        hours, first = np.unique(rows.snapshot[order], return_index=True)
+        tightest = order[first]
+        known = np.isfinite(ratio[tightest])
+        place = dict(zip(hours[known].tolist(), tightest[known].tolist(), strict=True))
+        for t in np.flatnonzero(cut[load] > 0):
+            row = place.get(int(t))
+            element[load, t] = NO_CAUSE if row is None else rows.element[row]
+            outage[load, t] = "" if row is None else rows.outage[row]
+    return element, outage
+
+
+def summary(cut: Floats, given: Floats, size: float, hours: Hours) -> dict[str, float]:
+    """Hours, events, longest event, depth and energy of the cuts of one load, and what it does not deliver."""
+    found = events(cut, hours)
+    on = cut > 0
+    return {
+        "hours": float(hours.weight[on].sum()),
+        "events": float(len(found)),
+        "longest": float(max(((end - begin + 1) for begin, end in found), default=0) * hours.step),
+        "depth": float(cut.max() / size) if size > 0 else 0.0,
+        "energy": float((hours.weight * cut).sum()),
+        "delivered": float((hours.weight * given).sum()),
+        "undelivered": float((hours.weight * (cut - given)).sum()),
+        "shortfall": float((cut - given).max(initial=0.0)),
+        "shortfall_hours": float(hours.weight[cut - given > _CUT * max(1.0, size)].sum()),
+    }
+
+
+def by_hour(
+    names: Sequence[str],
+    snapshots: pd.Index,
+    allocation: Allocation,
+    given: Floats,
+    cut: Floats,
+) -> pd.DataFrame:
+    """Every hour in which a load is cut: `cut`, `delivered` and `undelivered` (MW), `element` and `outage`."""
+    element, outage = causes(allocation, cut, allocation.rows)
+    load, t = np.nonzero(cut > 0)
+    return pd.DataFrame(
+        {
+            "request": np.array(names, dtype=object)[load],
+            "snapshot": snapshots[t],
+            "cut": cut[load, t],
+            "delivered": given[load, t],
+            "undelivered": cut[load, t] - given[load, t],
+            "element": element[load, t],
+            "outage": outage[load, t],
+        }
+    )
