@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import pandas as pd
 import pypsa
@@ -223,6 +223,8 @@ class _Site:
         values = {key: getattr(self, key) for key in keys} | {"bus": self.bus or "grid"}
         for key in ("pue", "base_load", "gpu_value"):
             values[key] = _values(values[key], folder)
+        if folder is None and not isinstance(values["windows"], str):
+            values["windows"] = None
         add(n, **values | instead)
 
     def add_to(self: Any, n: pypsa.Network, folder: Path) -> None:
@@ -254,7 +256,14 @@ _BUS = "Bus of the grid connection; the verb modes does without."
 SiteConfig: Any = make_dataclass(
     "SiteConfig",
     [
-        *_keys(add, ("n", "bus", "jobs"), pue=ValuesConfig, base_load=ValuesConfig, gpu_value=ValuesConfig),
+        *_keys(
+            add,
+            ("n", "bus", "jobs"),
+            pue=ValuesConfig,
+            base_load=ValuesConfig,
+            gpu_value=ValuesConfig,
+            windows=Literal["each", "once"] | tuple[str | int | None, ...] | None,
+        ),
         ("jobs", tuple[JobConfig, ...], field(metadata={"description": "At least one."})),
         ("bus", str | None, field(default=None, metadata={"description": _BUS})),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,29 +10,23 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, InfeasibleError, NotSolvedError
-from pypsa_aidc.network.loads.protocol import Change
+from pypsa_aidc.errors import Faults, InfeasibleError, InputError, NotSolvedError
+from pypsa_aidc.network.loads.protocol import Change, Freedom
 from pypsa_aidc.network.loads.registry import loads, remove, sites
 from pypsa_aidc.network.loads.site.add import update
 from pypsa_aidc.network.loads.site.schedule import gpu_hours
-from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import copy_network, rows
 from pypsa_aidc.network.results.costs import objective_weight
 from pypsa_aidc.network.solve.optimize import optimize
 from pypsa_aidc.progress import track
-from pypsa_aidc.training import TrainingLoad
 
 _GAP = 1e-6
 _ROUNDING = 1e-8
 """Share of the objective within which two solves of the same problem may differ."""
 
-_JOBS: dict[str, Callable[[TrainingLoad], TrainingLoad]] = {
-    "fixed": TrainingLoad.fixed,
-    "waiting": TrainingLoad.pausable,
-    "free": lambda load: load,
-}
-_CASES = ("without", *_JOBS)
+_FREEDOMS: tuple[Freedom, ...] = ("fixed", "waiting", "free")
+_CASES = ("without", *_FREEDOMS)
 
 
 def compare(
@@ -82,17 +76,16 @@ def compare(
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Table III.
     """
-    known = sites(n)
-    chosen = _chosen(known, site, only)
-    buses = [str(n.links["bus0"][rows(n.links.index, each.link)].iloc[0]) for each in chosen]
+    chosen = _chosen(n, site, only)
+    buses = [bus for name in chosen for bus in {account.bus for account in loads(n)[name].accounts(n).values()}]
     table, failures = {}, {}
     for case in only:
         copy = copy_network(n)
-        for each in chosen:
+        for name, changes in chosen.items():
             if case == "without":
-                remove(copy, each.name)
+                remove(copy, name)
             else:
-                update(copy, each.name, jobs=[_JOBS[case](load) for load in each.loads.values()])
+                changes[case](copy)
         try:
             result = optimize(copy, snapshots, **tight(options))
         except NotSolvedError as error:
@@ -100,7 +93,7 @@ def compare(
             failures[case] = str(error)
             continue
         price = float(np.mean([_mean_price(copy, bus) for bus in buses]))
-        hours = sum(gpu_hours(copy, sites(copy)[each.name]) for each in chosen) if case != "without" else np.nan
+        hours = np.nan if case == "without" else sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
         table[case] = {"cost": result.objective, "price": price, "gpu_hours": hours}
         table[case] |= {"status": result.status, "gap": result.gap}
     frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("case")
@@ -169,13 +162,14 @@ def break_even(
     faults = Faults("n.aidc.break_even")
     faults.require(case in ("free", "waiting"), "case", case, "'free' or 'waiting'")
     faults.raise_any()
-    chosen = [each.name for each in _chosen(sites(n), site, ("fixed",))]
+    chosen = _chosen(n, site, ("fixed", case))
 
     def solved(which: str, value: float) -> tuple[float, float, float]:
         copy = copy_network(n)
-        for name in chosen:
-            loads = [replace(_JOBS[which](load), gpu_value=None) for load in sites(copy)[name].loads.values()]
-            update(copy, name, jobs=loads, gpu_value=value)
+        for name, changes in chosen.items():
+            changes[which](copy)
+            jobs = [replace(load, gpu_value=None) for load in sites(copy)[name].loads.values()]
+            update(copy, name, jobs=jobs, gpu_value=value)
         result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
         hours = sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
         return result.objective - value * hours, hours, abs(result.objective - result.bound)
@@ -199,26 +193,34 @@ def break_even(
     return frame
 
 
-def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> list[Site]:
+def _chosen(n: pypsa.Network, site: str | None, only: Sequence[str]) -> dict[str, dict[str, Change]]:
+    """For each load to compare, the change to each case but ``"without"``."""
+    found = loads(n)
+    known = {name: load for name, load in found.items() if load.restricted("free") is not None}
     faults = Faults("n.aidc.compare")
     if known:
         faults.require(site is None or site in known, "site", site, f"one of {sorted(known)}")
     else:
-        faults.require(
-            False, "n", "no site", "at least one", "Add one with n.aidc.add; other loads cannot be compared."
-        )
-    faults.require(bool(only), "only", only, f"some of {', '.join(_CASES)}")
-    for case in only:
+        there = f"{', '.join(found)}: no freedom that could be taken" if found else "no AIDC"
+        faults.add("n", there, "a load with jobs", "Add one with n.aidc.add.")
+    cases = faults.listed("only", only, f"a list of some of {', '.join(_CASES)}")
+    faults.require(bool(cases), "only", only, f"some of {', '.join(_CASES)}")
+    for case in cases:
         faults.require(case in _CASES, "only", case, f"some of {', '.join(_CASES)}")
-        faults.require([*only].count(case) == 1, "only", case, "each case once")
+        faults.require(cases.count(case) == 1, "only", case, "each case once")
     faults.raise_any()
-    found = list(known.values()) if site is None else [known[site]]
-    for load in (load for each in found for load in each.loads.values()):
-        lacking = load.baseline is None and bool({"fixed", "waiting"} & set(only))
-        remedy = "Give TrainingLoad.of(..., baseline=(p, q, d)), or only=['without', 'free']."
-        faults.require(not lacking, f"job {load.name!r}, baseline", None, "the mode of fixed training", remedy)
+    chosen: dict[str, dict[str, Change]] = {name: {} for name in known if site in (None, name)}
+    for name, changes in chosen.items():
+        try:
+            for case in (case for case in _FREEDOMS if case in cases):
+                change = known[name].restricted(case)
+                assert change is not None
+                changes[case] = change
+        except InputError as error:
+            for fault in error.faults:
+                faults.add(fault.where, fault.given, fault.expected, f"{fault.remedy} Or only=['without', 'free'].")
     faults.raise_any()
-    return found
+    return chosen
 
 
 def _mean_price(n: pypsa.Network, bus: str) -> float:
@@ -294,7 +296,8 @@ def values(
     for name, load in loads(n).items():
         offered = {change[0]: change for change in load.changes(steps, horizon)}
         questions += [(name, *offered[word]) for word in only if word in offered]
-    faults.require(bool(questions), "n", "no site or fleet", f"at least one with {' or '.join(only)}")
+    there = f"{', '.join(loads(n))}: nothing that has such a value" if loads(n) else "no AIDC"
+    faults.require(bool(questions), "n", there, f"at least one with {' or '.join(only)}")
     faults.raise_any()
     present = _solve(n, snapshots, options)
     table: dict[tuple[str, str], dict[str, object]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.plain import large, settle
 from pypsa_aidc.training.job import Job
 from pypsa_aidc.training.layout import Layout, Size
@@ -100,6 +100,7 @@ class TrainingLoad:
         settle(self, real=("work", "deadline", "gpu_value"))
 
     @classmethod
+    @checked
     def of(
         cls,
         job: Job,

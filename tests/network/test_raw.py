@@ -217,6 +217,22 @@ def test_other_programs(tmp_path: Path, suffix: str) -> None:
             assert left[column].astype(float).tolist() == pytest.approx(right[column].astype(float).tolist(), rel=1e-5)
 
 
+@pytest.mark.parametrize("suffix", ["m", "raw"])
+def test_a_case_with_an_aidc_goes_out_and_comes_back(tmp_path: Path, small: pypsa.Network, suffix: str) -> None:
+    n = small.copy()
+    n.add("Generator", "AIDC", bus="5", sign=-1, p_nom=12.0, p_set=12.0)
+    n.aidc.export(tmp_path / f"out.{suffix}")
+    back = aidc.from_case(tmp_path / f"out.{suffix}", dispatch=True)
+    # Buses are numbered in order, so bus 5 is 4. The slack serves the 12 MW when it is read again.
+    assert back.loads.groupby("bus")["p_set"].sum().to_dict() == pytest.approx({"2": 80.0, "4": 42.0})
+    assert back.generators["p_set"].sum() == pytest.approx(small.generators["p_set"].sum() + 12.0, abs=0.01)
+    expected = small.copy()
+    expected.loads.loc[expected.loads["bus"] == "5", "p_set"] += 12.0
+    for each in (expected, back):
+        assert each.pf()["converged"].all(axis=None)
+    np.testing.assert_allclose(back.buses_t.v_mag_pu.iloc[0], expected.buses_t.v_mag_pu.iloc[0], atol=1e-6)
+
+
 PUBLISHED = importlib.util.find_spec("andes")
 
 

@@ -143,6 +143,10 @@ class TestResults:
         with pytest.raises(aidc.InputError, match="one of") as error:
             one_job().aidc.optimize(recourse={"ghost": "2031-01-01"}, **QUIET)
         assert "a snapshot from" in str(error.value)
+        with pytest.raises(aidc.UnsupportedError, match="exclusive storage"):
+            one_job().aidc.optimize(exclusive="battery", **QUIET)
+        with pytest.raises(aidc.UnsupportedError, match="rolling horizon with scenarios"):
+            one_job().aidc.optimize_with_rolling_horizon(horizon=4, overlap=0)
 
 
 class TestRisk:

@@ -16,7 +16,7 @@ from pypsa_aidc.network.loads.protocol import TOLERANCE, Check
 from pypsa_aidc.network.loads.registry import decided_snapshots, loads
 from pypsa_aidc.network.model.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.network.pypsa_api import INTEGRAL
-from pypsa_aidc.network.results.balance import nodal_residual
+from pypsa_aidc.network.results.balance import injection
 from pypsa_aidc.network.results.scenarios import in_scenarios
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _checks(n: pypsa.Network, exclusive: tuple[str, ...]) -> list[Check]:
     except AIDCError as error:
         found.append(Check("schedule", str(error).splitlines()[0], np.inf, ""))
         return found
-    residual = nodal_residual(n, snapshots)
+    residual = injection(n, snapshots).abs()
     borne = _scale(n, TOLERANCE)
     found += [Check("nodal balance", f"bus {bus}", residual[bus].max(), "MW", borne) for bus in residual.columns]
     for storage in exclusive:

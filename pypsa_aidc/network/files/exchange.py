@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
+import netCDF4
 import pypsa
 import xarray as xr
 
 from pypsa_aidc.errors import AIDCError, Faults, InputError
+from pypsa_aidc.network.files.case_out import WRITTEN, case_text
 from pypsa_aidc.network.files.cases import FORMATS as CASES
 from pypsa_aidc.network.files.cases import from_case
 from pypsa_aidc.network.files.freeze import freeze, refuse_exclusive, thaw
@@ -22,21 +25,33 @@ from pypsa_aidc.network.pypsa_api import copy_network, quiet_pypsa
 _FORMATS = {".nc": "netCDF", ".h5": "HDF5", ".hdf5": "HDF5", ".xlsx": "Excel"}
 
 
-def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
-    """Write a network with its AIDCs as netCDF that plain PyPSA can open.
+def export(
+    n: pypsa.Network,
+    path: str | Path,
+    *,
+    frozen: bool = True,
+    snapshot: object | None = None,
+    power_factor: float = 0.95,
+) -> Path:
+    """Write a network with its AIDCs as netCDF that plain PyPSA can open, or one snapshot as a case with them as loads.
 
     Parameters
     ----------
     n
         Network with sites; not changed.
     path
-        File ending in ``.nc``. It is written beside its place and moved there when complete: an interrupted write
-        leaves an older file as it was.
+        File ending in ``.nc``; or in ``.m`` (MATPOWER) or ``.raw`` (PSS/E 33), which powerio writes: one snapshot, with
+        storage and AIDCs as loads, and buses numbered in order. It is written beside its place and moved there when
+        complete: an interrupted write leaves an older file as it was.
     frozen
         Whether jobs carry their decided power as `p_set`. Then ``pypsa.Network(path).optimize()`` gives the same
         objective and prices without this package, while `n.aidc.optimize` frees the jobs again. With ``False`` the
         jobs are free, and plain PyPSA would run each at its least energy at any time. Schedules, results and
-        specifications are in the file either way.
+        specifications are in the file either way. Not of a case.
+    snapshot
+        Of a case; the only one by default.
+    power_factor
+        Of AIDCs in a case, lagging, above 0 and at most 1.
 
     Returns
     -------
@@ -62,10 +77,21 @@ def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
     """
     target = Path(path)
     faults = Faults("n.aidc.export")
-    faults.require(target.suffix == ".nc", "path", str(path), "a name ending in .nc", "PyPSA itself writes the rest.")
+    known = f"a name ending in .nc, {' or '.join(WRITTEN)}"
+    case = target.suffix in WRITTEN
+    faults.require(target.suffix == ".nc" or case, "path", str(path), known, "PyPSA itself writes the rest.")
+    faults.require(case or snapshot is None, "snapshot", snapshot, "nothing for a netCDF file")
+    faults.number("power_factor", power_factor, above=0, at_most=1)
+    if case:
+        snapshot = n.snapshots[0] if snapshot is None and len(n.snapshots) == 1 else snapshot
+        faults.require(snapshot in n.snapshots, "snapshot", snapshot, "a snapshot of the network")
     faults.require(not target.is_dir(), "path", str(path), "a file, not a folder")
     faults.require(target.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.raise_any()
+    if case:
+        text = case_text(n, target.suffix, snapshot, power_factor, faults)
+        _put(target, lambda part: part.write_text(text, encoding="utf-8"))
+        return target
     if frozen or loads(n):
         if frozen:
             refuse_exclusive(n)
@@ -79,23 +105,28 @@ def export(n: pypsa.Network, path: str | Path, *, frozen: bool = True) -> Path:
 
 
 def write(n: pypsa.Network, target: Path) -> None:
-    """Write a network as it is, to a temporary file in the same folder that takes the target's place when complete.
+    """Write a network as it is, whole or not at all; see `export`.
 
     Raises
     ------
     InputError
         The folder cannot be written to, or netCDF cannot hold the network; an older file is left as it was.
     """
+    _put(target, n.export_to_netcdf)
+
+
+def _put(target: Path, put: Callable[[Path], object]) -> None:
+    """Write a temporary file in the same folder that takes the target's place when it is complete."""
     faults = Faults(f"writing {target}")
     try:
         # Made with the rights that any new file has, where temporary files are private.
-        part = target.with_name(f".{target.stem}-{token_hex(8)}.nc")
+        part = target.with_name(f".{target.stem}-{token_hex(8)}{target.suffix}")
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         faults.add("folder", str(target.parent), f"a folder that can be written to ({error.strerror})")
         raise InputError(faults.subject, tuple(faults)) from error
     try:
-        n.export_to_netcdf(part)
+        put(part)
         with part.open("rb+") as file:
             os.fsync(file.fileno())
         if target.exists():
@@ -150,10 +181,13 @@ def load(path: str | Path | xr.Dataset, *, check_sites: bool = True) -> pypsa.Ne
     kind = "dataset" if isinstance(path, xr.Dataset) else _kind(Path(path), faults)
     try:
         with quiet_pypsa(level=logging.CRITICAL):
-            n = pypsa.Network()
             if isinstance(path, xr.Dataset):
+                n = pypsa.Network()
                 n.import_from_netcdf(path)
             else:
+                if Path(path).suffix == ".nc":
+                    # A file that was cut off is told before a network is made for it.
+                    netCDF4.Dataset(path).close()
                 n = pypsa.Network(Path(path))
     except Exception as error:
         faults.add("path", given, f"a complete {kind} of a PyPSA network ({type(error).__name__}: {error})")

@@ -29,13 +29,13 @@ when                    members
 ======================  =============================================================================================
 read and written        `word`, `component`, `words`, `read`, `name`, `name_of`, `holder`, `parts_of`, `parts`, `known`,
                         `remove`, `rows`
-before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`
+before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`, `explains_windows`
 in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
 after a solve           `decisions`, `solved`, `check_results`, `decided_before`, `audit`, `power`, `accounts`,
                         `summary`, `costless`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
 words                   `reason_alone`, `reason`
-what if                 `changes`
+what if                 `changes`, `restricted`
 ======================  =============================================================================================
 
 What they are given and have to keep to:
@@ -83,6 +83,7 @@ SOLVE = (
 """What makes a schedule, for those who lack one."""
 
 Change = Callable[[pypsa.Network], None]
+Freedom = Literal["fixed", "recorded", "waiting", "idealized", "free"]
 """What turns a network into another one in place."""
 
 Severity = Literal["error", "warning", "note"]
@@ -297,6 +298,11 @@ class Load(ABC):
         """Whether its decisions are whole numbers, so that the model with it is no LP."""
         return False
 
+    @property
+    def explains_windows(self) -> bool:
+        """Whether its user has said what dates that jump mean to it; if not, that is told."""
+        return False
+
     # In the model
 
     @classmethod
@@ -438,6 +444,16 @@ class Load(ABC):
 
     def reason(self, n: pypsa.Network, snapshots: pd.Index | None) -> Reason | None:
         """Say why the load cannot work in this network, by solving others with less of it."""
+        return None
+
+    def restricted(self, freedom: Freedom) -> Change | None:
+        """Return the change to no more freedom than a word says; `None` where a kind has none that could be taken.
+
+        Raises
+        ------
+        InputError
+            What the load would then do is not known, such as a job without its mode of fixed training.
+        """
         return None
 
     def changes(self, steps: Mapping[str, float], horizon: float) -> Iterator[tuple[str, float, str, bool, Change]]:

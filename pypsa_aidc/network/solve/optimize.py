@@ -269,7 +269,9 @@ class _Solve:
         )
         self.started = time.perf_counter()
         options = self.options
-        arguments = {**options.arguments, "solver_name": options.name, "solver_options": options.options}
+        # `_finish` does what linopy would do again for each solve.
+        arguments = {"sanitize_infinities": False, **options.arguments, "solver_name": options.name}
+        arguments["solver_options"] = options.options
         with TemporaryDirectory() as folder, self.shown:
             self._show("building the model")
             start = Path(folder) / "start.sol"

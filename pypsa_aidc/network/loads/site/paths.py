@@ -20,11 +20,11 @@ from pypsa_aidc.network.loads.site.gpu_value import occupied, values_of
 from pypsa_aidc.network.loads.site.step_power import step_power
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.network.model.recourse import Recourse, agree, weigh
-from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
-from pypsa_aidc.training.graph.edges import WAIT
+from pypsa_aidc.network.pypsa_api import is_near_optimal, widen_budget
+from pypsa_aidc.training import CheckpointGraph, Formulation, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
 
@@ -187,12 +187,12 @@ def build_paths(
     InfeasibleError
         A job cannot finish even alone.
     """
-    horizon, chosen = windows(n, snapshots), network_snapshots(n, snapshots)
+    chosen = network_snapshots(n, snapshots)
     if ahead is not None:
-        return Paths(tuple(_placed_ahead(n, sites, len(horizon[0].slots), formulation, ahead)), sites, ahead)
+        return Paths(tuple(_placed_ahead(n, sites, len(chosen), formulation, ahead)), sites, ahead)
     placed = []
     for site in sites.values():
-        apart = recourse is not None and site.name in recourse.moments
+        apart, horizon = recourse is not None and site.name in recourse.moments, site.windows(n, snapshots)
         for generator, *equals in _equal_jobs(site) if recourse is None else [[each] for each in site.loads]:
             load = site.loads[generator]
             for window in horizon:
@@ -223,13 +223,12 @@ def _placed_ahead(
     offset = ahead.decided - ahead.border
     if ahead.decided >= len(ahead.slots):
         return
-    rest = Slots(ahead.slots.hours[ahead.decided :])
     for site in sites.values():
         for generator, load in site.loads.items():
             state = JobState.at(load, ahead.slots, ahead.steps[generator], ahead.decided)
             graph = state.remaining(load, ahead.slots, formulation)
             if graph is not None:
-                window = Window(None, np.arange(offset, count), rest, ahead.weight[ahead.decided :])
+                window = Window(None, np.arange(offset, count), ahead.rest, ahead.weight[ahead.decided :])
                 value = values_of(n, site, load, ahead.snapshots[ahead.decided :])
                 yield PlacedGraph(site.name, generator, window, graph, value)
 
@@ -321,6 +320,10 @@ def _charge(n: pypsa.Network, x: linopy.Variable, paths: Paths, costs: Floats) -
         return (x * xr.DataArray(np.where(kept, costs, 0.0), coords=x.coords, dims=x.dims)).sum()
 
     m = n.model
+    if is_near_optimal(m):
+        spent = sum(sum(site.own_costs(n).values()) for site in paths.sites.values())
+        widen_budget(n, cost(np.full(len(costs), True)), spent)
+        return
     if paths.recourse is None:
         m.objective = m.objective.expression + cost(np.full(len(costs), True))
         return
@@ -484,11 +487,6 @@ def _limit_later(m: linopy.Model, x: linopy.Variable, paths: Paths, ahead: Ahead
         bounded = np.isfinite(limit)
         most = xr.DataArray(np.where(bounded, limit, 0.0), coords=coords, dims=list(coords))
         m.add_constraints(drawn <= most, name=name, mask=xr.DataArray(bounded, coords=coords, dims=list(coords)))
-
-
-def waiting_edges(paths: Paths) -> Ints:
-    """Positions in `PATH` of all waiting edges."""
-    return np.flatnonzero(np.concatenate([each.graph.edges.mode for each in paths.placed]) == WAIT)
 
 
 def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:
