@@ -132,7 +132,7 @@ class Redispatch:
                 if not touches(n, island, outage):
                     continue
                 branches = lost(island, outage)
-                share = redistribution(island, ends, branches) if branches.size else np.zeros((len(island.branches), 0))
+                share = redistribution(island, ends, branches)
                 if share is None:
                     splitting[outage.label] = None
                     continue
