@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pypsa_aidc
-from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, surface
+from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, study, surface
 from pypsa_aidc.cli.reply import told
 from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
@@ -62,6 +62,7 @@ for call in (
     surface.surface,
     screen.screen,
     headroom.headroom,
+    study.study,
 ):
     app.command(call.__name__, cls=Verb)(offered(call))
 app.command("schema")(files.schema)
