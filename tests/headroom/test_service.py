@@ -114,8 +114,7 @@ def sizes(study: ServiceStudy, column: str = "firm", dispatch: str = "fixed") ->
     return study.allocation.xs(dispatch, level="dispatch")[column].to_numpy(float)
 
 
-@pytest.mark.parametrize("counterflow", [False, True])
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize(("seed", "counterflow"), [(0, False), (3, True)])
 def test_joint_sizes_are_those_of_all_rows(seed: int, counterflow: bool) -> None:
     """Each fairness against plain linear programmes; draws of cut loads break no row either."""
     n = flown(seed, buses=6 + seed)
@@ -153,13 +152,13 @@ def test_one_load_alone_is_headroom() -> None:
     n.generators["marginal_cost"] = np.arange(len(n.generators)) + 1.0
     solved(n)
     contract = {1: 0.2, 3: 0.1}
-    for bus, fairness in zip(BUSES, ("queue", "pro rata"), strict=False):
-        request = [Request(name="one", bus=bus, nameplate=TOTAL, contract=contract)]
-        study = n.aidc.study(request, contingencies="all", fairness=fairness)
-        for dispatch, redispatch in (("fixed", False), ("redispatch", True)):
-            for column, relief in (("firm", None), ("conditional", contract)):
-                alone = n.aidc.headroom([bus], contingencies="all", redispatch=redispatch, contract=relief)
-                assert sizes(study, column, dispatch)[0] == pytest.approx(alone.headroom[bus], rel=1e-5, abs=1e-5)
+    bus = BUSES[1]
+    request = [Request(name="one", bus=bus, nameplate=TOTAL, contract=contract)]
+    for fairness, dispatch, redispatch in (("queue", "fixed", False), ("pro rata", "redispatch", True)):
+        study = n.aidc.study(request, contingencies="all", fairness=fairness, redispatch=redispatch)
+        for column, relief in (("firm", None), ("conditional", contract)):
+            alone = n.aidc.headroom([bus], contingencies="all", redispatch=redispatch, contract=relief)
+            assert sizes(study, column, dispatch)[0] == pytest.approx(alone.headroom[bus], rel=1e-5, abs=1e-5)
 
 
 def test_redispatch_is_the_security_constrained_optimum() -> None:
