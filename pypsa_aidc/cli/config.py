@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, make_dataclass, replace
@@ -15,6 +15,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.cli.document import read
+from pypsa_aidc.cli.requests import RatingsConfig, RequestConfig, UpgradeConfig
 from pypsa_aidc.cli.typed import BAD, build, descriptions
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.network import add
@@ -35,7 +36,7 @@ from pypsa_aidc.training import (
     read_profile,
 )
 
-VERBS = ("check", "modes", "add", "dispatch", "freeze", "report", "fleet", "surface", "screen", "headroom")
+VERBS = ("check", "modes", "add", "dispatch", "freeze", "report", "fleet", "surface", "screen", "headroom", "study")
 """Each may have a section in the file."""
 
 _place: ContextVar[tuple[pypsa.Network, Path] | None] = ContextVar("place", default=None)
@@ -238,7 +239,11 @@ class _Site:
         faults = Faults(f"site {self.name!r}")
         faults.require(self.bus is not None, "bus", None, "a bus of the network")
         faults.raise_any()
-        loads = [
+        self._add(n, folder, jobs=self.loads(folder), gpu=self.chips)
+
+    def loads(self: Any, folder: Path) -> list[TrainingLoad]:
+        """Training loads of its jobs."""
+        return [
             TrainingLoad.of(
                 job.job,
                 job.capped(job.table(self.chips, self.gpus, folder), folder),
@@ -249,7 +254,6 @@ class _Site:
             )
             for job in self.jobs
         ]
-        self._add(n, folder, jobs=loads, gpu=self.chips)
 
 
 _BUS = "Bus of the grid connection; the verb modes does without."
@@ -283,21 +287,42 @@ def _scratch(bus: str | None) -> pypsa.Network:
 
 @dataclass(frozen=True)
 class Config:
-    """What a configuration file says of sites; `verb.Verb` adds a section for each verb.
+    """What a configuration file says of sites and requests; `verb.Verb` adds a section for each verb.
 
     Parameters
     ----------
     sites
         AI data centers, with different names.
+    requests
+        AI data centers that ask for service, in the order of the queue; see the verb study.
+    networks
+        File of the network of each year, relative to this file, for the verb study.
+    upgrades
+        Branches whose ratings rise, for the verb study.
+    ratings
+        Ratings by season and after outages, for the verb study.
+    unit_costs
+        USD for each MW of s_nom by element, such as Line 12, or by Line and Transformer, for the verb study.
     """
 
     sites: tuple[SiteConfig, ...] = ()
+    requests: tuple[RequestConfig, ...] = ()
+    networks: Mapping[str, str] | None = None
+    upgrades: tuple[UpgradeConfig, ...] = ()
+    ratings: RatingsConfig | None = None
+    unit_costs: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         faults = Faults("configuration")
         repeated = {site.name for site in self.sites if [other.name for other in self.sites].count(site.name) > 1}
         faults.require(not repeated, "sites", ", ".join(sorted(repeated)), "each name once")
+        for year in self.networks or {}:
+            faults.require(year.isdigit(), "networks", year, "a year, with the file of its network")
         faults.raise_any()
+
+    def loads(self, folder: Path) -> dict[str, tuple[TrainingLoad, ...]]:
+        """Training loads of each site; files are relative to a folder."""
+        return {site.name: tuple(site.loads(folder)) for site in self.sites}
 
     def jobs(self) -> Iterator[tuple[SiteConfig, JobConfig]]:
         """Each job with its site."""
@@ -321,8 +346,10 @@ class Config:
         faults.raise_any()
 
 
-def load_config(path: Path, settings: Sequence[str] = (), n: pypsa.Network | None = None) -> Config:
-    """Read the sites of a configuration.
+def load_config(
+    path: Path, settings: Sequence[str] = (), n: pypsa.Network | None = None, needs: str = "sites"
+) -> Config:
+    """Read the sites or requests of a configuration.
 
     Parameters
     ----------
@@ -332,11 +359,13 @@ def load_config(path: Path, settings: Sequence[str] = (), n: pypsa.Network | Non
         ``key=value`` each, see `document.read`.
     n
         Network that they will be added to, if it is known: then buses, names and series are checked against it.
+    needs
+        ``"sites"`` or ``"requests"``, of which there has to be one.
 
     Raises
     ------
     InputError
-        Everything wrong with them, all at once and by line; or no site.
+        Everything wrong with them, all at once and by line; or none of what is needed.
     """
     faults = Faults(str(path))
     node = read(path, settings)
@@ -344,7 +373,7 @@ def load_config(path: Path, settings: Sequence[str] = (), n: pypsa.Network | Non
         node = replace(node, value={key: entry for key, entry in node.value.items() if key not in VERBS})
     with within(n, path.parent):
         config = build(Config, node, faults)
-    faults.require(len(config.sites) > 0, "sites", "nothing", "at least one site")
+    faults.require(bool(getattr(config, needs)), needs, "nothing", f"at least one {needs.removesuffix('s')}")
     faults.raise_any()
     return config
 
