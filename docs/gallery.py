@@ -27,9 +27,19 @@ from PIL import Image
 
 import pypsa_aidc as aidc
 from pypsa_aidc import fleet
-from pypsa_aidc.headroom import Offsets, network_demand, profiles, screen_region
+from pypsa_aidc.headroom import (
+    Budget,
+    Offsets,
+    Request,
+    ServiceStudy,
+    Upgrade,
+    network_demand,
+    profiles,
+    screen_region,
+)
 from pypsa_aidc.network import scenario_network
 from pypsa_aidc.plots import aggregation, dependable, envelope, money, power_model, screen
+from pypsa_aidc.plots.service import plot_allocation
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "pages"
@@ -171,6 +181,21 @@ def drawings() -> Iterator[Drawing]:
         "Map of nine buses coloured by headroom and named with their MW, limiting lines thick, buses without headroom "
         "crossed.",
         lambda: ring().aidc.headroom(contingencies="all").plot(),
+    )
+    service = "Service for a batch of requests"
+    yield Drawing(
+        service,
+        "allocation",
+        "plot_allocation(n.aidc.study(requests))",
+        "Bars of firm megawatts of two requests in two years, with the conditional ones on top and the hours of cuts.",
+        lambda: plot_allocation(batch()),
+    )
+    yield Drawing(
+        service,
+        "replay",
+        'n.aidc.study(requests).plot("east", 2030)',
+        "Mean cut of a request over hours and months, most on summer afternoons, and the duration of its cuts.",
+        lambda: batch().plot("east", 2030),
     )
     region = "Headroom of a region"
     yield Drawing(
@@ -538,6 +563,28 @@ def ring() -> pypsa.Network:
     n.add("Generator", "plant", bus=names[0], p_nom=2000.0, p_set=120.0)
     n.add("Load", [f"town {number}" for number in (3, 5, 8)], bus=[names[i] for i in (2, 4, 7)], p_set=40.0)
     return n
+
+
+@cache
+def batch() -> ServiceStudy:
+    """Two requests behind three lines, for a year of every eighth day; one line is uprated."""
+    days = pd.date_range("2030-01-01", "2030-12-31", freq="8D")
+    hours = pd.DatetimeIndex([day + pd.Timedelta(hours=hour) for day in days for hour in range(24)])
+    n = pypsa.Network(snapshots=hours)
+    n.snapshot_weightings *= 8760 / len(hours)
+    summer = np.cos(2 * np.pi * (hours.dayofyear - 200) / 365)
+    noise = np.random.default_rng(5).normal(0, 12, len(hours))
+    load = 300 + 50 * summer + 60 * np.sin(2 * np.pi * (hours.hour - 9) / 24) * (1 + 0.3 * summer) + noise
+    n.add("Bus", ["plant", "west", "east"], v_nom=230.0)
+    ends = [("plant", "west"), ("plant", "east"), ("west", "east")]
+    n.add("Line", ["1", "2", "3"], bus0=[a for a, _ in ends], bus1=[b for _, b in ends], x=10.0, s_nom=[540, 540, 560])
+    n.add("Generator", "units", bus="plant", p_nom=2000.0, p_set=pd.Series(load, hours))
+    n.add("Load", "town", bus="east", p_set=pd.Series(load, hours))
+    budget = Budget(hours=200, longest=8, depth=0.6)
+    built = [Upgrade("1", 2030, 60.0), Upgrade("2", 2030, 60.0)]
+    terms = {"nameplate": {2028: 60.0, 2030: 110.0}, "budget": budget}
+    requests = [Request(name=bus, bus=bus, **terms) for bus in ("west", "east")]
+    return n.aidc.study(requests, years=[2028, 2030], contingencies="all", upgrades=built)
 
 
 @cache

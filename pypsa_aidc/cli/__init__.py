@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pypsa_aidc
-from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, surface, sweep
+from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, study, surface, sweep
 from pypsa_aidc.cli.reply import quiet_process, told
 from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
@@ -62,6 +62,7 @@ for call in (
     surface.surface,
     screen.screen,
     headroom.headroom,
+    study.study,
 ):
     app.command(call.__name__, cls=Verb)(offered(call))
 # Its file has one purpose: function and grid at the top, no sections of verbs.

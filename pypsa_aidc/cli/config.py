@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import pandas as pd
 import pypsa
 
 from pypsa_aidc.cli.document import read
+from pypsa_aidc.cli.requests import RatingsConfig, RequestConfig, UpgradeConfig
 from pypsa_aidc.cli.typed import BAD, build, descriptions
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.network import add
@@ -35,7 +36,7 @@ from pypsa_aidc.training import (
     read_profile,
 )
 
-VERBS = ("check", "modes", "add", "dispatch", "freeze", "report", "fleet", "surface", "screen", "headroom")
+VERBS = ("check", "modes", "add", "dispatch", "freeze", "report", "fleet", "surface", "screen", "headroom", "study")
 """Each may have a section in the file."""
 
 _place: ContextVar[tuple[pypsa.Network, Path] | None] = ContextVar("place", default=None)
@@ -223,6 +224,8 @@ class _Site:
         values = {key: getattr(self, key) for key in keys} | {"bus": self.bus or "grid"}
         for key in ("pue", "base_load", "gpu_value"):
             values[key] = _values(values[key], folder)
+        if folder is None and not isinstance(values["windows"], str):
+            values["windows"] = None
         add(n, **values | instead)
 
     def add_to(self: Any, n: pypsa.Network, folder: Path) -> None:
@@ -236,7 +239,11 @@ class _Site:
         faults = Faults(f"site {self.name!r}")
         faults.require(self.bus is not None, "bus", None, "a bus of the network")
         faults.raise_any()
-        loads = [
+        self._add(n, folder, jobs=self.loads(folder), gpu=self.chips)
+
+    def loads(self: Any, folder: Path) -> list[TrainingLoad]:
+        """Training loads of its jobs."""
+        return [
             TrainingLoad.of(
                 job.job,
                 job.capped(job.table(self.chips, self.gpus, folder), folder),
@@ -247,14 +254,20 @@ class _Site:
             )
             for job in self.jobs
         ]
-        self._add(n, folder, jobs=loads, gpu=self.chips)
 
 
 _BUS = "Bus of the grid connection; the verb modes does without."
 SiteConfig: Any = make_dataclass(
     "SiteConfig",
     [
-        *_keys(add, ("n", "bus", "jobs"), pue=ValuesConfig, base_load=ValuesConfig, gpu_value=ValuesConfig),
+        *_keys(
+            add,
+            ("n", "bus", "jobs"),
+            pue=ValuesConfig,
+            base_load=ValuesConfig,
+            gpu_value=ValuesConfig,
+            windows=Literal["each", "once"] | tuple[str | int | None, ...] | None,
+        ),
         ("jobs", tuple[JobConfig, ...], field(metadata={"description": "At least one."})),
         ("bus", str | None, field(default=None, metadata={"description": _BUS})),
     ],
@@ -274,21 +287,42 @@ def _scratch(bus: str | None) -> pypsa.Network:
 
 @dataclass(frozen=True)
 class Config:
-    """What a configuration file says of sites; `verb.Verb` adds a section for each verb.
+    """What a configuration file says of sites and requests; `verb.Verb` adds a section for each verb.
 
     Parameters
     ----------
     sites
         AI data centers, with different names.
+    requests
+        AI data centers that ask for service, in the order of the queue; see the verb study.
+    networks
+        File of the network of each year, relative to this file, for the verb study.
+    upgrades
+        Branches whose ratings rise, for the verb study.
+    ratings
+        Ratings by season and after outages, for the verb study.
+    unit_costs
+        USD for each MW of s_nom by element, such as Line 12, or by Line and Transformer, for the verb study.
     """
 
     sites: tuple[SiteConfig, ...] = ()
+    requests: tuple[RequestConfig, ...] = ()
+    networks: Mapping[str, str] | None = None
+    upgrades: tuple[UpgradeConfig, ...] = ()
+    ratings: RatingsConfig | None = None
+    unit_costs: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         faults = Faults("configuration")
         repeated = {site.name for site in self.sites if [other.name for other in self.sites].count(site.name) > 1}
         faults.require(not repeated, "sites", ", ".join(sorted(repeated)), "each name once")
+        for year in self.networks or {}:
+            faults.require(year.isdigit(), "networks", year, "a year, with the file of its network")
         faults.raise_any()
+
+    def loads(self, folder: Path) -> dict[str, tuple[TrainingLoad, ...]]:
+        """Training loads of each site; files are relative to a folder."""
+        return {site.name: tuple(site.loads(folder)) for site in self.sites}
 
     def jobs(self) -> Iterator[tuple[SiteConfig, JobConfig]]:
         """Each job with its site."""
@@ -312,8 +346,10 @@ class Config:
         faults.raise_any()
 
 
-def load_config(path: Path, settings: Sequence[str] = (), n: pypsa.Network | None = None) -> Config:
-    """Read the sites of a configuration.
+def load_config(
+    path: Path, settings: Sequence[str] = (), n: pypsa.Network | None = None, needs: str = "sites"
+) -> Config:
+    """Read the sites or requests of a configuration.
 
     Parameters
     ----------
@@ -323,11 +359,13 @@ def load_config(path: Path, settings: Sequence[str] = (), n: pypsa.Network | Non
         ``key=value`` each, see `document.read`.
     n
         Network that they will be added to, if it is known: then buses, names and series are checked against it.
+    needs
+        ``"sites"`` or ``"requests"``, of which there has to be one.
 
     Raises
     ------
     InputError
-        Everything wrong with them, all at once and by line; or no site.
+        Everything wrong with them, all at once and by line; or none of what is needed.
     """
     faults = Faults(str(path))
     node = read(path, settings)
@@ -335,7 +373,7 @@ def load_config(path: Path, settings: Sequence[str] = (), n: pypsa.Network | Non
         node = replace(node, value={key: entry for key, entry in node.value.items() if key not in VERBS})
     with within(n, path.parent):
         config = build(Config, node, faults)
-    faults.require(len(config.sites) > 0, "sites", "nothing", "at least one site")
+    faults.require(bool(getattr(config, needs)), needs, "nothing", f"at least one {needs.removesuffix('s')}")
     faults.raise_any()
     return config
 

@@ -17,7 +17,7 @@ from .service.answer import ServiceStudy
 from .service.contingency import Contingency
 from .service.rating import Ratings
 from .service.request import Budget, Request
-from .service.study import service_study
+from .service.study import check_study, service_study
 from .service.year import Upgrade
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "bus_headroom",
     "call_depths",
     "can_bind",
+    "check_study",
     "clean",
     "cover",
     "largest_size",

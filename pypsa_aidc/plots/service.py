@@ -14,6 +14,7 @@ from pypsa_aidc.plots.style import BLUE, CYCLE, GREEN, HATCHES, MAP, canvas, lab
 if TYPE_CHECKING:
     from pypsa_aidc.headroom import ServiceStudy
 
+_WAYS = {"fixed": "fixed dispatch", "redispatch": "redispatch"}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -33,7 +34,7 @@ def plot_replay(
     table = study.cut(request, year, dispatch)
     dated = isinstance(table.index, pd.DatetimeIndex)
     figure, axes = canvas(2 if dated else 1, height=5.8 if dated else 3.2)
-    which = f"{request or 'all requests'}{'' if year is None else f', {year}'}, {dispatch} dispatch"
+    which = f"{request or 'all requests'}{'' if year is None else f', {year}'}, {_WAYS[dispatch]}"
     if dated:
         _draw_map(axes[0, 0], table["cut"], f"Mean cut, {which}")
     _draw_duration(axes[-1, 0], table, which)
@@ -58,15 +59,15 @@ def plot_allocation(study: ServiceStudy) -> Figure:
     for number, way in enumerate(ways):
         mine = table.index.get_level_values("dispatch") == way
         colour = CYCLE[number]
-        area.barh(place[mine], firm[mine], 0.7, color=colour, label=f"firm, {way} dispatch")
+        area.barh(place[mine], firm[mine], 0.7, color=colour, label=f"firm, {_WAYS[way]}")
         more = (conditional - firm)[mine]
         drawn = {"facecolor": "white", "edgecolor": colour, "hatch": HATCHES[1]}
-        bars = area.barh(place[mine], more, 0.7, left=firm[mine], label=f"conditional, {way} dispatch", **drawn)
+        bars = area.barh(place[mine], more, 0.7, left=firm[mine], label=f"conditional, {_WAYS[way]}", **drawn)
         hours = table["hours"].to_numpy(float)[mine]
         label_bars(area, bars, [f"{time:,.0f} h" if time else "" for time in hours])
     names = [" ".join(filter(None, (str(name), str(year)))) for year, name, _ in table.index]
     area.set_yticks(place, names)
-    area.set_xlabel("MW; hours a year in which it is cut")
+    area.set_xlabel("MW; hours in which it is cut")
     area.set_title("Firm and conditional megawatts")
     legend(area)
     return figure

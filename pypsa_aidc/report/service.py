@@ -20,6 +20,7 @@ from pypsa_aidc.versions import versions
 if TYPE_CHECKING:
     from pypsa_aidc.headroom import ServiceStudy
 
+_WAYS = {"fixed": "fixed dispatch", "redispatch": "redispatch"}
 MOST_DRAWN = 8
 """Replays that are drawn; the others are in the workbook."""
 
@@ -79,7 +80,11 @@ def compose_service(study: ServiceStudy, title: str = "") -> Document:
             )
         )
     facts = [
-        Fact(f"{what}, {way} dispatch{f', {year}' if year != '' else ''}", shown(float(total)), "MW")
+        Fact(
+            f"{what}, {'fixed dispatch' if way == 'fixed' else way}{f', {year}' if year != '' else ''}",
+            shown(float(total)),
+            "MW",
+        )
         for (year, way), part in table.groupby(level=["year", "dispatch"], sort=False)
         for what, total in (("firm", part["firm"].sum()), ("conditional", part["conditional"].sum()))
     ]
@@ -161,7 +166,7 @@ def _basis(study: ServiceStudy) -> Section:
 def _which(row: Mapping[Any, Any]) -> str:
     """Request, year and way of dispatch of a row, in words."""
     year = "" if row["year"] == "" else f" in {row['year']}"
-    return f"{row['request']}{year}, {row['dispatch']} dispatch"
+    return f"{row['request']}{year}, {_WAYS[row['dispatch']]}"
 
 
 def _with_units(frame: pd.DataFrame, study: ServiceStudy) -> pd.DataFrame:

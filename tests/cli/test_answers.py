@@ -37,6 +37,7 @@ VERBS = {
     "surface": ("envelope.nc", "--portfolio", "all", "--no-figures"),
     "screen": ("mine-region.nc", *SCREEN, "--no-calls", "--no-figures"),
     "headroom": ("triangle.nc",),
+    "study": ("study.yaml",),
     "report": ("solved.nc",),
 }
 SITE = """\
@@ -46,6 +47,11 @@ sites:
     gpus: 8
     jobs:
       - {name: A, model: LLaMA-13B, tokens: 1e12, batch: 1024, sequence: 2048, tranche_ratio: 1e-4, modes: modes.csv}
+"""
+STUDY = """\
+requests:
+  - {name: east, bus: B, nameplate: 300, budget: {hours: 1}}
+study: {network: triangle.nc, outages: all}
 """
 MODES = (ROOT / "docs" / "site-modes.csv").read_text()
 
@@ -61,6 +67,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mine.aidc.optimize(**QUIET)
     mine.export_to_netcdf(folder / "solved.nc")
     triangle().export_to_netcdf(folder / "triangle.nc")
+    (folder / "study.yaml").write_text(STUDY)
     hours = [generic_rows().with_columns(hour=pl.col("hour") + 2 * pair) for pair in range(HOURS // 2)]
     made.write(pl.concat(hours), folder / "trace" / "pods.csv")
     return folder

@@ -182,12 +182,22 @@ def _largest(room: Floats, most: float, terms: Terms, hours: Hours) -> float:
         size, _ = largest_site(room[None], Response(load, load, terms.windows))
         most = min(most, float(size[0]))
     if terms.budget is not None:
-        most = min(most, _within(room, most, terms.budget, hours))
+        most = min(most, within_budget(room, most, terms.budget, hours))
     return most
 
 
-def _within(room: Floats, most: float, budget: Budget, hours: Hours) -> float:
-    """Largest size up to which every size is cut within a budget: hours join in the order of their room."""
+def within_budget(room: Floats, most: float, budget: Budget, hours: Hours) -> float:
+    """Largest size up to which every size is cut within a budget: hours join in the order of their room.
+
+    Parameters
+    ----------
+    room
+        Most that can be drawn in each hour, MW, shape (T,).
+    most
+        Largest size that is asked for, MW.
+    budget, hours
+        Terms, and what they count.
+    """
     lowest = float(room.min())
     if budget.depth < 1:
         most = min(most, lowest / (1 - budget.depth))

@@ -323,9 +323,9 @@ def _limit(size: float, most: float, replayed: Mapping[str, float], terms: Terms
     budget: Budget | None = terms.budget
     if size >= most * (1 - _TIGHT):
         return "nameplate"
-    if terms.windows:
+    if terms.windows and replayed["hours"] > 0:
         return "relief"
-    if budget is None:
+    if budget is None or replayed["hours"] == 0:
         return "network"
     if replayed["depth"] >= budget.depth * (1 - _TIGHT):
         return "depth"

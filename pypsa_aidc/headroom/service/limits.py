@@ -23,6 +23,8 @@ Labels = NDArray[np.object_]
 _SPLITS = 1e-6
 """Least singular value from which a set of branches can be lost without splitting the island."""
 _FIELDS = ("snapshot", "factor", "room", "gain", "element", "outage")
+_GENERATION = np.array([-1])
+"""In place of branches: the supply of the island."""
 _MEMORY = 3e8
 """Bytes for the arrays of a block of hours."""
 
@@ -115,16 +117,42 @@ class Limits(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class _Supply:
+    """An island before branches are lost: flows, and where what is drawn comes from; MW, shape (L, T) or (T,)."""
+
+    flow: Floats
+    slack_flow: Floats
+    generation: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class _State:
-    """An island with something out: margins and factors, MW."""
+    """An island with something out: branches, and what of their flows moves to each other one, shape (L, K)."""
 
     outage: str
-    flow: Floats
-    limit: Floats
-    slack_flow: Floats
+    supply: _Supply
+    branches: Integers
+    share: Floats
     at_loads: Floats
-    generation: Floats
     gain: float
+
+    def flow(self, hours: Integers) -> Floats:
+        """Flows, MW, shape (L, hours)."""
+        return self._moved(self.supply.flow[:, hours])
+
+    def slack_flow(self, hours: Integers) -> Floats:
+        """Flow for each MW that the slack feeds in, shape (L, hours) or (L, 1)."""
+        flow = self.supply.slack_flow
+        return self._moved(flow if flow.shape[1] == 1 else flow[:, hours])
+
+    def limit(self, rating: Floats, hours: Integers) -> Floats:
+        """Ratings that count, MW, shape (L, hours)."""
+        limit = self.gain * rating[:, hours]
+        limit[self.branches] = np.inf
+        return limit
+
+    def _moved(self, flow: Floats) -> Floats:
+        return flow + self.share @ flow[self.branches] if self.branches.size else flow
 
 
 class FixedDispatch:
@@ -186,16 +214,20 @@ class FixedDispatch:
                 continue
             flow = base_flows(n, island) if has_flows else flows_of_set_points(n, island)
             places = island.buses.get_indexer(pd.Index([buses[int(load)] for load in mine]))
-            intact = _State(
-                "", flow, island.rating, island.ptdf @ supply.weights, island.ptdf[:, places], supply.limit, 1.0
-            )
-            states = [intact]
+            fed = _Supply(flow, island.ptdf @ supply.weights, supply.limit)
+            none = np.zeros(0, np.int64)
+            states = [_State("", fed, none, np.zeros((len(flow), 0)), island.ptdf[:, places], 1.0)]
             for outage in outages:
-                state = _after(n, island, ends, intact, outage, emergency, slack)
-                if state is not None:
-                    states.append(state)
-                elif touches(n, island, outage):
+                if not touches(n, island, outage):
+                    continue
+                branches = lost(island, outage)
+                share = redistribution(island, ends, branches)
+                if share is None:
                     splitting[outage.label] = None
+                    continue
+                fed_then = _supply_after(n, island, fed, outage, slack)
+                at_loads = island.ptdf[:, places] + share @ island.ptdf[np.ix_(branches, places)]
+                states.append(_State(outage.label, fed_then, branches, share, at_loads, emergency))
             self._parts.append((island, mine, states, nominal_share(ends, island)))
         self.splitting = tuple(splitting)
 
@@ -228,21 +260,21 @@ class FixedDispatch:
                 found[reason] = Need(reason, float(draw[mine].sum()), "", 0)
         for island, mine, states, share in self._parts:
             for state in track(states, "needs, by outage"):
-                lacking = draw[mine].sum() - state.generation
+                lacking = draw[mine].sum() - state.supply.generation
                 self._need(found, f"generation of sub-network {island.name}", state.outage, lacking)
-                if not len(state.flow):
+                if not len(island.branches):
                     continue
+                every = np.arange(self._hours)
+                wanted = np.broadcast_to(draw[mine][:, None], (mine.size, self._hours))
+                near, flow, limit, toward = self._near(island, state, every, wanted)
                 for sign in (1.0, -1.0):
-                    used = np.zeros_like(state.flow)
-                    for place, load in enumerate(mine):
-                        factor = sign * (state.slack_flow - state.at_loads[:, place][:, None])
-                        factor = np.where(np.abs(factor) > self._cutoff, factor, 0.0)
-                        used += (factor if self._counterflow else np.maximum(factor, 0.0)) * draw[load]
-                    lacking = (used + sign * state.flow - state.limit) / (state.gain * share)
+                    factor = sign * toward if self._counterflow else np.maximum(sign * toward, 0.0)
+                    used = np.broadcast_to(np.einsum("ilt,i->lt", factor, draw[mine]), flow.shape)
+                    lacking = (used + sign * flow - limit) / (state.gain * share[near])
                     # What is overloaded anyway counts where the loads add to it, or where no overload is allowed.
                     lacking[(used <= 0) & self._worsened] = 0.0
-                    for branch in np.flatnonzero((lacking > OVERLOAD_TOLERANCE).any(axis=1)):
-                        self._need(found, island.label(int(branch)), state.outage, lacking[branch])
+                    for place in np.flatnonzero((lacking > OVERLOAD_TOLERANCE).any(axis=1)):
+                        self._need(found, island.label(int(near[place])), state.outage, lacking[place])
         return list(found.values())
 
     def _need(self, found: dict[str, Need], element: str, outage: str, lacking: Floats) -> None:
@@ -255,37 +287,55 @@ class FixedDispatch:
         best = [_Best(hours.size, mine.size) for _ in range(mine.size + 2)]
         for number, state in enumerate(track(states, "limits, by outage")):
             ones = np.ones((mine.size, 1, hours.size))
-            self._compare(best, number, True, ones, state.generation[hours][None], draw, 1.0)
-            if not len(state.flow):
+            self._compare(best, number, _GENERATION, ones, state.supply.generation[hours][None], draw, 1.0)
+            if not len(island.branches):
                 continue
-            slack = state.slack_flow if state.slack_flow.shape[1] == 1 else state.slack_flow[:, hours]
-            toward = slack[None] - state.at_loads.T[:, :, None]
-            toward[np.abs(toward) <= self._cutoff] = 0.0
+            near, flow, limit, toward = self._near(island, state, hours, draw)
+            if not near.size:
+                continue
             for sign in (1.0, -1.0):
-                factor = sign * toward
-                if not self._counterflow:
-                    np.maximum(factor, 0.0, out=factor)
-                margin = state.limit[:, hours] - sign * state.flow[:, hours]
-                self._compare(best, number, False, factor, margin, draw, state.gain)
+                factor = sign * toward if self._counterflow else np.maximum(sign * toward, 0.0)
+                self._compare(best, number, near, factor, limit - sign * flow, draw, state.gain)
         rows = [each.rows(self._loads, mine, states, island, hours) for each in best]
         joined = rows[0]
         for each in rows[1:]:
             joined = joined.and_(each)
         return joined
 
+    def _near(
+        self, island: Island, state: _State, hours: Integers, draw: Floats
+    ) -> tuple[Integers, Floats, Floats, Floats]:
+        """Branches that draws could overload at all, with their flows, ratings and factors (I, L, hours)."""
+        flow, limit, slack = state.flow(hours), state.limit(island.rating, hours), state.slack_flow(hours)
+        room = (limit - np.abs(flow)).min(axis=1)
+        reach = (np.abs(slack).max(axis=1)[:, None] + np.abs(state.at_loads)) @ draw.max(axis=1)
+        near = np.flatnonzero(reach > room)
+        toward = slack[near][None] - state.at_loads[near].T[:, :, None]
+        toward[np.abs(toward) <= self._cutoff] = 0.0
+        return near, flow[near], limit[near], toward
+
     def _compare(
-        self, best: list[_Best], state: int, generation: bool, factor: Floats, margin: Floats, draw: Floats, gain: float
+        self,
+        best: list[_Best],
+        state: int,
+        branches: Integers,
+        factor: Floats,
+        margin: Floats,
+        draw: Floats,
+        gain: float,
     ) -> None:
         """Keep, of one state's limits (L, hours), the worst of each hour and those that allow each load least."""
         tolerance = OVERLOAD_TOLERANCE * np.maximum(1.0, np.abs(np.where(np.isfinite(margin), margin, 0.0)))
-        if not self._worsened and not generation:
+        if not self._worsened and branches is not _GENERATION:
             over = np.where(margin < -tolerance, -margin, 0.0)
             worst = over.argmax(axis=0)
             depth = over[worst, np.arange(worst.size)]
             if depth.any():
                 key = np.where(depth > 0, -depth, np.inf)
-                best[0].take(key, worst, state, np.ones_like(factor), np.zeros_like(margin), 0.0)
+                ones = np.ones((len(draw), *margin.shape))
+                best[0].take(key, worst, state, ones, np.zeros_like(margin), 0.0, branches)
         margin = np.maximum(margin, 0.0)
+        factor = np.broadcast_to(factor, (*factor.shape[:2], draw.shape[1]))
         used = np.einsum("ilt,it->lt", factor, draw)
         excess = used - margin
         worst = excess.argmax(axis=0)
@@ -295,8 +345,7 @@ class FixedDispatch:
             return
         key = np.full(worst.size, np.inf)
         key[broken] = -most[broken]
-        branch = worst if not generation else np.full_like(worst, -1)
-        best[1].take(key, worst, state, factor, margin, gain, branch)
+        best[1].take(key, worst, state, factor, margin, gain, branches)
         for load in range(len(draw)):
             own = factor[load][:, broken]
             others = margin[:, broken] - used[:, broken] + own * draw[load, broken]
@@ -305,8 +354,7 @@ class FixedDispatch:
             place[broken] = ratio.argmin(axis=0)
             key = np.full(worst.size, np.inf)
             key[broken] = ratio.min(axis=0)
-            branch = place if not generation else np.full_like(worst, -1)
-            best[load + 2].take(key, place, state, factor, margin, gain, branch)
+            best[load + 2].take(key, place, state, factor, margin, gain, branches)
 
 
 class _Best:
@@ -326,9 +374,9 @@ class _Best:
         factor: Floats,
         margin: Floats,
         gain: float,
-        branch: Integers | None = None,
+        branches: Integers,
     ) -> None:
-        """Take the row at `place` (by hour) of factors (I, L, hours) and margins where its key is less."""
+        """Take the row at `place` (by hour) of factors (I, L, hours) and margins of branches where its key is less."""
         hours = np.flatnonzero(key < self.key)
         if not hours.size:
             return
@@ -336,7 +384,7 @@ class _Best:
         self.factor[hours] = factor[:, place[hours], hours].T
         self.room[hours] = margin[place[hours], hours]
         self.gain[hours], self.state[hours] = gain, state
-        self.branch[hours] = (place if branch is None else branch)[hours]
+        self.branch[hours] = branches[place[hours]]
 
     def rows(self, loads: int, mine: Integers, states: Sequence[_State], island: Island, hours: Integers) -> Rows:
         """All rows that were taken; `hours` are their positions in the study."""
@@ -365,10 +413,12 @@ def nominal_share(ends: pd.DataFrame, island: Island) -> Floats:
 def touches(n: pypsa.Network, island: Island, outage: Contingency) -> bool:
     """Whether an outage takes something out of an island, or off a bus of it."""
     for kind, name in outage.members:
-        if (kind, name) in island.branches:
-            return True
+        if kind not in ("Generator", "Link"):
+            if (kind, name) in island.branches:
+                return True
+            continue
         static = n.c[kind].static
-        if kind in ("Generator", "Link") and any(static.at[name, end] in island.buses for end in _ends(n, kind)):
+        if any(static.at[name, end] in island.buses for end in _ends(n, kind)):
             return True
     return False
 
@@ -394,6 +444,8 @@ def redistribution(island: Island, ends: pd.DataFrame, branches: Integers) -> Fl
     ----------
     [1] Guo, Fu, Li and Shahidehpour, Direct calculation of line outage distribution factors (2009).
     """
+    if not branches.size:
+        return np.zeros((len(island.branches), 0))
     if branches.size == 1:
         share = island.lodf[:, branches]
         return None if np.isnan(share).any() else share
@@ -408,41 +460,19 @@ def redistribution(island: Island, ends: pd.DataFrame, branches: Integers) -> Fl
     return np.asarray(share)
 
 
-def _after(
-    n: pypsa.Network,
-    island: Island,
-    ends: pd.DataFrame,
-    intact: _State,
-    outage: Contingency,
-    emergency: float,
-    slack: Slack,
-) -> _State | None:
-    """The island after an outage; `None` if it is not concerned, or split."""
-    if not touches(n, island, outage):
-        return None
-    flow, slack_flow, generation = intact.flow, intact.slack_flow, intact.generation
-    at_loads = intact.at_loads
+def _supply_after(n: pypsa.Network, island: Island, before: _Supply, outage: Contingency, slack: Slack) -> _Supply:
+    """Supply of an island after generators and links are lost: others fill in from the slack, or give way."""
     units = [name for kind, name in outage.members if kind == "Generator"]
+    if all(each in island.branches for each in outage.members):
+        return before
     change = _change(n, island, outage)
-    if change.any() or units:
-        supply = participation(n, island, slack, units)
-        missing = -change.sum(axis=0)
-        up = supply.weights * np.maximum(missing, 0.0)
-        down = _dispatched_shares(n, island, units) * np.minimum(missing, 0.0)
-        flow = flow + island.ptdf @ (change + up + down)
-        slack_flow = island.ptdf @ supply.weights
-        generation = np.maximum(supply.limit - np.maximum(missing, 0.0), 0.0)
-    branches = lost(island, outage)
-    limit = emergency * island.rating
-    if branches.size:
-        share = redistribution(island, ends, branches)
-        if share is None:
-            return None
-        flow = flow + share @ flow[branches]
-        slack_flow = slack_flow + share @ slack_flow[branches]
-        at_loads = at_loads + share @ at_loads[branches]
-        limit[branches] = np.inf
-    return _State(outage.label, flow, limit, slack_flow, at_loads, generation, emergency)
+    supply = participation(n, island, slack, units)
+    missing = -change.sum(axis=0)
+    up = supply.weights * np.maximum(missing, 0.0)
+    down = _dispatched_shares(n, island, units) * np.minimum(missing, 0.0)
+    flow = before.flow + island.ptdf @ (change + up + down)
+    generation = np.maximum(supply.limit - np.maximum(missing, 0.0), 0.0)
+    return _Supply(flow, island.ptdf @ supply.weights, generation)
 
 
 def _change(n: pypsa.Network, island: Island, outage: Contingency) -> Floats:

@@ -25,7 +25,7 @@ _NEW_ROWS = 40
 _ROUNDS = 200
 _DUAL = 1e-7
 _NO_SUPPLY = "supply"
-_NO_DISPATCH = "no dispatch that serves the loads before anything is added"
+_NO_DISPATCH = "base case: no dispatch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class Redispatch:
                 if not touches(n, island, outage):
                     continue
                 branches = lost(island, outage)
-                share = redistribution(island, ends, branches) if branches.size else np.zeros((len(island.branches), 0))
+                share = redistribution(island, ends, branches)
                 if share is None:
                     splitting[outage.label] = None
                     continue
@@ -183,7 +183,7 @@ class Redispatch:
                     continue
                 if not worth:
                     if missing > supply.megawatts:
-                        supply = Need(_NO_SUPPLY, missing, "", t)
+                        supply = Need(_NO_DISPATCH if self._infeasible[t] else _NO_SUPPLY, missing, "", t)
                     continue
                 left.append((t, True))
                 programme.add(
@@ -206,6 +206,7 @@ class Redispatch:
         """MW that cannot be served in an hour, and for each element what one MW of its s_nom would serve."""
         self._set(t, draw)
         if not self._secure(t):
+            self._infeasible[t] = True
             return float(draw.sum()), {}
         solution = self._solver.getSolution()
         missing = float(draw.sum() - np.asarray(solution.col_value)[-self._loads :].sum())

@@ -129,38 +129,18 @@ def service_study(
     >>> found.allocation[["firm", "conditional", "hours", "limit"]].values.tolist()
     [[10.0, 40.0, 1.0, 'longest event']]
     """
-    faults = Faults("study")
-    batch = _checked(requests, faults)
-    chosen = chosen_years(n, years, faults)
-    check_upgrades(n, upgrades, faults)
-    faults.require(not upgrades or chosen != [None], "upgrades", len(upgrades), "nothing without years")
-    faults.require(fairness in FAIRNESS, "fairness", fairness, f"one of {', '.join(FAIRNESS)}")
-    faults.require(overloads in ("refuse", "worsened"), "overloads", overloads, "'refuse' or 'worsened'")
-    faults.number("cutoff", cutoff, at_least=0, at_most=1)
-    check_slack(n, slack, faults)
-    _check_costs(unit_costs, faults)
-    networks: dict[int | None, pypsa.Network] = {None: n}
-    if not len(faults):
-        networks = {year: network_of(n, years, year, upgrades) for year in chosen}
-    outages = read_contingencies(list(networks.values()), contingencies, faults)
+    batch, networks, outages, reliefs = check_study(
+        n, requests, years=years, fairness=fairness, contingencies=contingencies, ratings=ratings, upgrades=upgrades,
+        sizes=sizes, unit_costs=unit_costs, snapshots=snapshots, slack=slack, cutoff=cutoff, overloads=overloads,
+    )  # fmt: skip
     ratings = Ratings() if ratings is None else ratings
-    for year, network in networks.items():
-        _check_buses(network, year, batch, faults)
-        ratings.check(network, faults)
-    _check_sizes(batch, sizes, faults)
-    moments = n.snapshots if snapshots is None else pd.Index(snapshots)
-    reliefs = [request.relief(moments, faults) for request in batch] if not n.has_investment_periods else []
-    faults.raise_any()
     options = _Options(
         fairness, redispatch, ratings, sizes, unit_costs, snapshots, slack, cutoff, overloads, counterflow
     )
     parts = []
     for year, network in networks.items():
-        if n.has_investment_periods:
-            reliefs = [request.relief(network.snapshots, faults) for request in batch]
-            faults.raise_any()
         there = [each for each in (outage.present(network) for outage in outages) if each is not None]
-        parts.append(_of_year(network, year, batch, reliefs, there, options))
+        parts.append(_of_year(network, year, batch, reliefs[year], there, options))
     notes = [note for part in parts for note in part.notes]
     made_up = [request.name for request in batch if is_synthetic(request.contract)]
     if made_up:
@@ -183,6 +163,68 @@ def service_study(
         "power factors": "; ".join(f"{each.name} {each.power_factor:g}" for each in batch),
     } | {f"network{'' if part.year is None else f' {part.year}'}": part.fingerprint for part in parts}
     return ServiceStudy.of(parts, tuple(dict.fromkeys(notes)), assumptions, _places(networks, batch))
+
+
+def check_study(
+    n: pypsa.Network,
+    requests: Sequence[Request],
+    *,
+    years: Years = None,
+    fairness: str = "queue",
+    contingencies: Contingencies = None,
+    ratings: Ratings | None = None,
+    upgrades: Sequence[Upgrade] = (),
+    sizes: Mapping[str, float] | None = None,
+    unit_costs: Mapping[str, float] | None = None,
+    snapshots: pd.Index | None = None,
+    slack: Slack = "spare",
+    cutoff: float = 1e-6,
+    overloads: str = "refuse",
+    **_: bool,
+) -> tuple[
+    list[Request],
+    dict[int | None, pypsa.Network],
+    list[Contingency],
+    dict[int | None, list[Relief | None]],
+]:
+    """Check what is given to `service_study`, without solving anything; parameters as there.
+
+    Returns
+    -------
+    requests, networks, contingencies, reliefs
+        Checked; networks and what each request delivers itself by year.
+
+    Raises
+    ------
+    InputError
+        Everything that is wrong, at once and by name.
+    """
+    faults = Faults("study")
+    batch = _checked(requests, faults)
+    chosen = chosen_years(n, years, faults)
+    check_upgrades(n, upgrades, faults)
+    faults.require(not upgrades or chosen != [None], "upgrades", len(upgrades), "nothing without years")
+    faults.require(fairness in FAIRNESS, "fairness", fairness, f"one of {', '.join(FAIRNESS)}")
+    faults.require(overloads in ("refuse", "worsened"), "overloads", overloads, "'refuse' or 'worsened'")
+    faults.number("cutoff", cutoff, at_least=0, at_most=1)
+    check_slack(n, slack, faults)
+    _check_costs(unit_costs, faults)
+    networks: dict[int | None, pypsa.Network] = {None: n}
+    if not len(faults):
+        networks = {year: network_of(n, years, year, upgrades) for year in chosen}
+    outages = read_contingencies(list(networks.values()), contingencies, faults)
+    ratings = Ratings() if ratings is None else ratings
+    for year, network in networks.items():
+        _check_buses(network, year, batch, faults)
+        ratings.check(network, faults)
+    _check_sizes(batch, sizes, faults)
+    reliefs = {}
+    for year, network in networks.items():
+        if not len(faults):
+            moments = network.snapshots if snapshots is None else pd.Index(snapshots)
+            reliefs[year] = [request.relief(moments, faults) for request in batch]
+    faults.raise_any()
+    return batch, networks, outages, reliefs
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def check(n: pypsa.Network) -> Findings:
     horizon = _faults(lambda: windows(n), "error")
     found += horizon
     if not horizon:
-        doubt = doubts(n)
+        doubt = doubts(n, explained=all(load.explains_windows for load in loads(n).values()))
         remedy = "Set n.snapshot_weightings['stores'] to the hours of each snapshot, or give the missing ones."
         found += [Finding("warning", "snapshots", doubt, remedy)] if doubt else []
         found += _stale(n)

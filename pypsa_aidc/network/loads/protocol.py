@@ -29,7 +29,7 @@ when                    members
 ======================  =============================================================================================
 read and written        `word`, `component`, `words`, `read`, `name`, `name_of`, `holder`, `parts_of`, `parts`, `known`,
                         `remove`, `rows`
-before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`
+before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`, `explains_windows`
 in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
 after a solve           `decisions`, `solved`, `check_results`, `decided_before`, `audit`, `power`, `accounts`,
                         `summary`, `costless`
@@ -296,6 +296,11 @@ class Load(ABC):
     @property
     def decides_whole_numbers(self) -> bool:
         """Whether its decisions are whole numbers, so that the model with it is no LP."""
+        return False
+
+    @property
+    def explains_windows(self) -> bool:
+        """Whether its user has said what dates that jump mean to it; if not, that is told."""
         return False
 
     # In the model

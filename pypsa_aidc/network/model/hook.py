@@ -103,7 +103,9 @@ def hook(
                 "near-optimal exploration (MGA) with scenarios: PyPSA's budget adds up the costs of all scenarios, "
                 "each with weight 1. Explore n.get_scenario(name), or the network of mean values."
             )
-        doubt = doubts(n, snapshots) if found else ""
+        told = all(load.explains_windows for _, own in found for load in own.values())
+        horizon = snapshots if ahead is None else ahead.snapshots[: 0 if ahead.border else None]
+        doubt = doubts(n, horizon, explained=told) if found and len(horizon) else ""
         if doubt:
             warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=3)
         partial = whole_horizon and len(snapshots) < len(n.snapshots)

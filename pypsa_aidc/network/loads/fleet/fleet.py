@@ -13,9 +13,9 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, InputError, SpecError, UnsupportedError
 from pypsa_aidc.network.loads.fleet import audit, checks, explain, operation
-from pypsa_aidc.network.loads.fleet.budgets import most_relief
+from pypsa_aidc.network.loads.fleet.budgets import SHEDDING, most_relief
+from pypsa_aidc.network.loads.fleet.calls import CALL, DEPTH
 from pypsa_aidc.network.loads.fleet.model import FleetModel, add_fleet_constraints
-from pypsa_aidc.network.loads.fleet.operation import CALL, DEPTH
 from pypsa_aidc.network.loads.fleet.terms import FIRM, FleetTerms
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Load, Reason, free
 from pypsa_aidc.network.model.ahead import Ahead
@@ -170,7 +170,7 @@ class Fleet(Load):
         ahead: Ahead | None = None,
         recourse: Recourse | None = None,
     ) -> FleetModel:
-        return add_fleet_constraints(n, loads, snapshots, recourse)
+        return add_fleet_constraints(n, loads, snapshots, ahead, recourse)
 
     @classmethod
     def solved(cls, n: pypsa.Network, loads: Mapping[str, Self]) -> pd.Index:
@@ -230,7 +230,7 @@ class Fleet(Load):
                 depth_of = dict(zip(terms.durations, terms.depths, strict=True))
                 for start, stop, _ in each.events:
                     most[start:stop] = np.minimum(most[start:stop], depth_of[round(each.call[start])] * each.size)
-            near = operation.SHEDDING * max(each.size, 1.0)
+            near = SHEDDING * max(each.size, 1.0)
             free = each.snapshots[(each.relief > near) & (each.relief < most - near)]
             if len(free):
                 yield (

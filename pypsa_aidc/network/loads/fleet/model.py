@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.network.checks.supply import static_by_name
 from pypsa_aidc.network.loads.fleet.budgets import SHEDS, add_series_budget
-from pypsa_aidc.network.loads.fleet.calls import CALLS, Calls, PlacedCalls, place_calls
+from pypsa_aidc.network.loads.fleet.calls import CALLS, Calls, PlacedCalls, cover_decided, place_calls, place_rest
 from pypsa_aidc.network.loads.fleet.rebound import add_rebound
 from pypsa_aidc.network.loads.fleet.windows import add_relief_windows
 from pypsa_aidc.network.loads.protocol import Built
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import Window, windows
 from pypsa_aidc.network.model.recourse import Recourse, View, agree, views
 
@@ -34,10 +35,13 @@ class FleetModel(Built):
         All fleets by name.
     placed
         Call graphs, by fleet and window; their edges are one after the other in the variable `CALLS` of each scenario.
+    ahead
+        The place in a rolling horizon, if there is one.
     """
 
     fleets: Mapping[str, Fleet]
     placed: tuple[PlacedCalls, ...]
+    ahead: Ahead | None = None
 
     integers: ClassVar[tuple[str, ...]] = (CALLS, SHEDS)
 
@@ -52,6 +56,7 @@ def add_fleet_constraints(
     n: pypsa.Network,
     fleets: Mapping[str, Fleet],
     snapshots: pd.Index | None = None,
+    ahead: Ahead | None = None,
     recourse: Recourse | None = None,
 ) -> FleetModel:
     """Put the terms of fleets into ``n.model``: sizes tied, relief along a series, in windows or in calls.
@@ -68,6 +73,8 @@ def add_fleet_constraints(
         Fleets of it by name.
     snapshots
         Those of the model; `None` for all.
+    ahead
+        Place of the model in a rolling horizon, if there is one: calls and budgets then go on to its end.
     recourse
         What is decided by scenario, in a network with scenarios.
 
@@ -80,16 +87,18 @@ def add_fleet_constraints(
     _tie_sizes(n, fleets)
     along = [fleet for fleet in fleets.values() if fleet.terms.form == "path" and fleet.terms.has_budget]
     called = [fleet for fleet in fleets.values() if fleet.terms.form == "calls"]
-    placed = place_calls(called, horizon)
+    placed = place_calls(called, horizon) if ahead is None else place_rest(n, called, len(horizon[0].slots), ahead)
     sheds, calls = [], []
     for view in views(n):
         if along:
-            sheds.append(add_series_budget(view, along, horizon, snapshots))
+            sheds.append(add_series_budget(view, along, horizon, snapshots, ahead))
         in_windows = [fleet for fleet in fleets.values() if fleet.terms.form == "windows" or fleet.terms.chains]
         if in_windows:
             add_relief_windows(view, in_windows, horizon)
         if placed:
-            calls.append(_add_calls(view, called, placed, horizon, snapshots))
+            calls.append(_add_calls(view, called, placed, horizon, snapshots, ahead))
+        elif called:  # in a rolling horizon all of them may have been decided
+            cover_decided(view, called, ahead)
     if recourse is not None and calls:
         common = calls[0].common(recourse)
         pairs = [(calls[0].chosen, common, other.chosen, common) for other in calls[1:]]
@@ -97,7 +106,7 @@ def add_fleet_constraints(
     if recourse is not None and sheds:
         common = _common_slots(recourse, along, horizon)
         agree(n.model, [(sheds[0], common, other, common) for other in sheds[1:]], "AIDC-sheds_common")
-    return FleetModel(fleets, placed)
+    return FleetModel(fleets, placed, ahead)
 
 
 def _add_calls(
@@ -106,11 +115,13 @@ def _add_calls(
     placed: Sequence[PlacedCalls],
     horizon: Sequence[Window],
     snapshots: pd.Index | None,
+    ahead: Ahead | None,
 ) -> Calls:
-    calls = Calls(view, called, placed)
+    calls = Calls(view, called, placed, ahead)
     calls.limit_depths()
     calls.cover_relief()
     calls.keep_budgets(snapshots)
+    calls.value_later()
     returning = [fleet for fleet in called if fleet.terms.rebound]
     if returning:
         add_rebound(view, calls, returning, horizon, snapshots)

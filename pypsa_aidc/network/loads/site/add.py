@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,15 +16,19 @@ from pypsa_aidc.network.carriers import refuse_not_electric
 from pypsa_aidc.network.loads.decisions import outdate
 from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
 from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubts
-from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.derived import assign, derive, write_derived, write_ramps
 from pypsa_aidc.network.loads.site.gpu_value import GPU_VALUE
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.loads.site.spec import SiteSpec
+from pypsa_aidc.network.model.horizon import Split, runs_of
 from pypsa_aidc.network.pypsa_api import names, rows
-from pypsa_aidc.network.spec.coverage import coverage
+from pypsa_aidc.network.spec.coverage import Span, coverage
 from pypsa_aidc.network.spec.series import Values, aligned
 from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
 from pypsa_aidc.units import W_PER_MW
+
+Windows = Literal["each", "once"] | Sequence[Any] | pd.Series | None
+"""How jobs read the horizon."""
 
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
@@ -48,6 +52,9 @@ def add(
     capital_cost: float = 0.0,
     draw_idle: bool = False,
     gpu_value: Values = 0.0,
+    windows: Windows = None,
+    ramp_up: float | None = None,
+    ramp_down: float | None = None,
 ) -> None:
     """Add an AI data center with LLM training jobs to a network.
 
@@ -89,6 +96,18 @@ def add(
         the objective, so that waiting and slower modes pay only where they save more. GPUs that no job occupies are
         released to others and earn it. A job with a `gpu_value` of its own has that. What a GPU is rented for is some
         2 USD/GPU-h in 2026.
+    windows
+        In what part of the horizon each job does its tranche once. ``"each"``: in each stretch between jumps of the
+        dates and in each investment period, as for representative days. ``"once"``: over all snapshots of the network
+        (or of an investment period), one after the other as if no dates were missing. Labels, one a snapshot as a list
+        or series: over the snapshots of each label, e.g. typical periods under consecutive dates; where there is none
+        (`None`, NaN), jobs do not run. `None`: as ``"each"``, but gaps smaller than the stretches beside them are
+        refused, since a missing hour would make each job run twice. Deadlines and arrivals count in each window anew.
+    ramp_up, ramp_down
+        How fast the meter may rise and fall, MW a minute, as interconnection agreements ask; `None` for no limit. What
+        is limited is the mean power of the meter from one snapshot to the next: to R over the minutes between their
+        middles, 60 R in hourly snapshots. A change of mode is a step in seconds, whatever its size, and no hourly
+        model shows it; storage at the bus ``"<name> IT"`` smooths what the meter sees. For a connection of given size.
 
     Raises
     ------
@@ -134,6 +153,8 @@ def add(
     faults.kind("gpu", chips, (GPU, *absent), "a GPU or the name of a preset", "E.g. gpu='A100-80GB'.")
     overhead = _at_least(1.0, pue, n, "pue", faults)
     base = _at_least(0.0, base_load, n, "base_load", faults)
+    split, declared = _split(windows, n, faults)
+    ramps = _ramps(ramp_up, ramp_down, extendable=p_nom_extendable, faults=faults)
     worth = _at_least(0.0, gpu_value, n, "gpu_value", faults)
     faults.raise_any()
     loads = _loads(n, name, jobs, chips, int(gpus), faults)
@@ -141,8 +162,10 @@ def add(
         name,
         int(gpus),
         chips.idle_w if draw_idle and chips else None,
-        coverage(n, base_load=base, pue=overhead, gpu_value=worth),
+        coverage(n, base_load=base, pue=overhead, gpu_value=worth) | declared,
         0.0 if isinstance(worth, pd.Series) else worth,
+        split,
+        ramps,
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
@@ -156,6 +179,7 @@ def add(
     _write(n, site, bus, overhead, base, connection)
     _write_value(n, site, worth)
     write_derived(n, least_and_peak)
+    write_ramps(n, site)
     _warn_about_units(n, site)
 
 
@@ -169,8 +193,11 @@ def update(
     base_load: Values | None = None,
     p_nom: float | None = None,
     gpu_value: Values | None = None,
+    windows: Windows = None,
+    ramp_up: float | None = None,
+    ramp_down: float | None = None,
 ) -> None:
-    """Give a site another GPU pool, other jobs, PUE, base load or connection, and leave the rest as it is.
+    """Give a site another pool, other jobs, PUE, base load, connection, windows or ramps, and leave the rest as it is.
 
     Results of an earlier solve are stale from then on.
 
@@ -188,6 +215,10 @@ def update(
         As for `add`; a `p_nom` that was left out there does not follow a larger pool by itself.
     gpu_value
         As for `add`.
+    windows
+        As for `add`; `None` leaves them as they are.
+    ramp_up, ramp_down
+        As for `add`; `None` leaves them as they are, and infinity takes a limit away.
 
     Raises
     ------
@@ -210,18 +241,24 @@ def update(
         faults.kind("jobs", job, TrainingLoad, "a TrainingLoad", remedy)
     overhead = None if pue is None else _at_least(1.0, pue, n, "pue", faults)
     base = None if base_load is None else _at_least(0.0, base_load, n, "base_load", faults)
+    split, declared = _split(windows, n, faults)
     worth = None if gpu_value is None else _at_least(0.0, gpu_value, n, "gpu_value", faults)
     if p_nom is not None:
         faults.number("p_nom", p_nom, above=0)
     faults.raise_any()
     old = known[name]
+    extendable = bool(n.links.loc[rows(n.links.index, old.link), "p_nom_extendable"].any())
+    before = old.spec.ramps or (None, None)
+    rates = [new if new is not None else kept for new, kept in zip((ramp_up, ramp_down), before, strict=True)]
+    ramps = _ramps(*rates, extendable=extendable, faults=faults)
     pool = old.spec.gpus if gpus is None else int(gpus)
     loads = _loads(n, name, list(old.jobs.values()) if chosen is None else chosen, None, pool, faults, old.loads)
-    given = {"pue": pue, "base_load": base_load, "gpu_value": gpu_value}
+    given = {"pue": pue, "base_load": base_load, "gpu_value": gpu_value, "windows": windows}
     series = {key: span for key, span in old.spec.series.items() if given[key] is None}
-    series |= coverage(n, pue=overhead, base_load=base, gpu_value=worth)
+    series |= coverage(n, pue=overhead, base_load=base, gpu_value=worth) | declared
     flat = old.spec.gpu_value if worth is None else 0.0 if isinstance(worth, pd.Series) else worth
-    spec = replace(old.spec, gpus=pool, series=series, gpu_value=flat)
+    kept = old.spec.windows if windows is None else split
+    spec = replace(old.spec, gpus=pool, series=series, gpu_value=flat, windows=kept, ramps=ramps)
     new = Site(spec, {f"{name} {load.name}": load for load in loads})
     least_and_peak = derive(n, [new])
     gone = [generator for generator in old.loads if generator not in new.loads]
@@ -231,9 +268,9 @@ def update(
         if generator not in old.loads:
             n.add("Generator", generator, bus=new.bus, sign=-1, carrier=JOB_CARRIER)
     if base is not None:
-        _assign(n, "Load", new.base, "p_set", base)
+        assign(n, "Load", new.base, "p_set", base)
     if overhead is not None:
-        _assign(n, "Link", new.link, "efficiency", 1 / overhead)
+        assign(n, "Link", new.link, "efficiency", 1 / overhead)
     if worth is not None:
         _write_value(n, new, worth)
     if p_nom is not None:
@@ -244,9 +281,38 @@ def update(
         n.generators.loc[rows(n.generators.index, new.idle), "p_nom"] = pool * new.spec.idle_w / W_PER_MW
     new.store(n)
     write_derived(n, least_and_peak)
+    write_ramps(n, new)
     if not n.c.generators.dynamic["p"].empty:
         outdate(n, f"n.aidc.update of {name!r}")
     _warn_about_units(n, new)
+
+
+def _split(windows: Windows, n: pypsa.Network, faults: Faults) -> tuple[Split, dict[str, Span]]:
+    """Windows as they are kept, and the snapshots that labels were given for."""
+    if windows is None or isinstance(windows, str):
+        faults.require(windows in (None, "each", "once"), "windows", windows, "'each', 'once' or labels by snapshot")
+        return ("once" if windows == "once" else "each" if windows == "each" else None), {}
+    remedy = "A label for each snapshot, such as [1] * 24 + [2] * 24."
+    if not faults.kind("windows", windows, (Sequence, pd.Series, np.ndarray), "'each', 'once' or labels", remedy):
+        return None, {}
+    if isinstance(windows, pd.Series):
+        same = windows.index.equals(n.snapshots)
+        faults.require(same, "windows", "a series over other labels", "one over the snapshots of the network")
+    labels = list(windows)
+    return runs_of(labels, n.snapshots, faults), coverage(n, windows=pd.Series(labels, dtype=object))
+
+
+def _ramps(
+    up: float | None, down: float | None, *, extendable: bool, faults: Faults
+) -> tuple[float | None, float | None] | None:
+    """Ramp limits as they are kept, `None` without any."""
+    for where, rate in (("ramp_up", up), ("ramp_down", down)):
+        if rate is not None and rate != np.inf:
+            faults.number(where, rate, above=0)
+            remedy = "Give p_nom: PyPSA's limit is a share of it, which a free size does not know."
+            faults.require(not extendable, where, rate, "nothing with p_nom_extendable", remedy)
+    kept = [None if rate is None or rate == np.inf else float(rate) for rate in (up, down)]
+    return None if kept == [None, None] else (kept[0], kept[1])
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
@@ -304,19 +370,6 @@ def _write_value(n: pypsa.Network, site: Site, worth: float | pd.Series) -> None
     if isinstance(worth, pd.Series) or GPU_VALUE in dynamic:
         kept.columns.names = n.links.index.names
         dynamic[GPU_VALUE] = kept
-
-
-def _assign(n: pypsa.Network, component: str, name: str, attribute: str, value: float | pd.Series) -> None:
-    """Put a number or a series in place of either."""
-    static, dynamic = n.c[component].static, n.c[component].dynamic
-    labels = rows(static.index, name)
-    kept = dynamic[attribute].drop(columns=labels, errors="ignore")
-    if isinstance(value, pd.Series):
-        added = pd.DataFrame(dict.fromkeys(labels, value)).rename_axis(columns=kept.columns.names)
-        kept = pd.concat([kept, added], axis=1)
-    else:
-        static.loc[labels, attribute] = value
-    dynamic[attribute] = kept
 
 
 def _warn_about_units(n: pypsa.Network, site: Site) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network.loads.protocol import Check
 from pypsa_aidc.network.loads.site import schedule
+from pypsa_aidc.network.loads.site.derived import most_change
 from pypsa_aidc.network.loads.site.gpu_value import occupied
 from pypsa_aidc.network.loads.site.step_power import begun, step_power
 from pypsa_aidc.network.model.horizon import Window
@@ -116,6 +118,10 @@ def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapsho
     static = n.links.loc[rows(n.links.index, site.link)]
     capacity = static["p_nom_opt"].max() if static["p_nom_extendable"].any() else static["p_nom"].max()
     yield Check("connection", site.name, (imported - capacity).max(), "MW")
+    for sign, (attribute, limit) in zip((1, -1), most_change(n, site, snapshots).items(), strict=True):
+        if limit is not None:
+            excess = (sign * imported.diff() - limit.loc[snapshots]).max()
+            yield Check(attribute.replace("ramp_limit_", "ramp "), site.name, float(np.nan_to_num(excess)), "MW")
     base = dense(n, "Load", "p_set", site.base).loc[snapshots].iloc[:, 0]
     efficiency = dense(n, "Link", "efficiency", site.link).loc[snapshots].iloc[:, 0]
     others = schedule.fed_behind_the_meter(n, site, snapshots)

@@ -12,7 +12,7 @@ import pypsa
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network.checks.supply import BRANCHES, static_by_name, supply_at
 from pypsa_aidc.network.loads.protocol import Finding
-from pypsa_aidc.network.loads.site.derived import least_energy, peak_power
+from pypsa_aidc.network.loads.site.derived import least_energy, most_change, peak_power
 from pypsa_aidc.network.loads.site.gpu_value import GPU_VALUE
 from pypsa_aidc.network.pypsa_api import dense, names, rows
 from pypsa_aidc.network.spec.coverage import check_coverage
@@ -40,9 +40,22 @@ def check_fit(n: pypsa.Network, site: Site, snapshots: pd.Index, faults: Faults)
         faults.require(
             not len(bad), f"Link {site.link!r}, efficiency", list(series[bad][:1]), "1/PUE, above 0 and at most 1"
         )
+    for attribute, limit in most_change(n, site, snapshots).items():
+        held = dense(n, "Link", attribute, site.link).loc[snapshots].iloc[:, 0]
+        p_nom = float(n.links.loc[rows(n.links.index, site.link), "p_nom"].max())
+        short = pd.Series(False, snapshots) if limit is None else ~(held * p_nom <= limit.loc[snapshots] * (1 + 1e-6))
+        short &= False if limit is None else limit.loc[snapshots].notna()
+        faults.require(
+            not short.any(),
+            f"Link {site.link!r}, {attribute}",
+            f"{int(short.sum())} snapshots, the first {short.idxmax()}",
+            "the ramp limit of the site, as a share of the present p_nom",
+            "Call n.aidc.refresh(), or solve with n.aidc.optimize.",
+        )
+    horizon = site.windows(n, snapshots)
     for generator, load in site.loads.items():
         stored = n.generators.loc[rows(n.generators.index, generator)]
-        least = least_energy(load, n, snapshots)
+        least = least_energy(load, n, snapshots, horizon)
         given = float(stored["e_sum_min"].max())
         faults.require(
             given <= least * (1 + 1e-9),
@@ -65,6 +78,8 @@ def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
     held = {"base_load": (n.loads_t.p_set, site.base), "pue": (n.links_t.efficiency, site.link)}
     held["gpu_value"] = (n.c.links.dynamic.get(GPU_VALUE, pd.DataFrame()), site.link)
     for attribute, (first, last, count, _) in site.spec.series.items():
+        if attribute not in held:  # windows, which are in the specification itself
+            continue
         frame, component = held[attribute]
         faults.require(
             component in names(frame.columns),
@@ -77,7 +92,8 @@ def _check_held(n: pypsa.Network, site: Site, faults: Faults) -> None:
 
 def peak_it_power(n: pypsa.Network, site: Site) -> float:
     """Most IT power in MW that jobs and idle GPUs of a site can draw, without its base load; baselines included."""
-    jobs = sum(max(peak_power(load, n), _baseline(load)) for load in site.loads.values())
+    horizon = site.windows(n)
+    jobs = sum(max(peak_power(load, horizon), _baseline(load)) for load in site.loads.values())
     return jobs + site.spec.gpus * (site.spec.idle_w or 0.0) / W_PER_MW
 
 
@@ -127,6 +143,11 @@ def _proportions(n: pypsa.Network, site: Site) -> Iterator[Finding]:
     elif p_nom is not None and peak > p_nom * (1 + 1e-9):
         what = f"all jobs at full power take {peak:g} MW at the meter, the connection is {p_nom:g} MW"
         yield Finding("note", where, what, "They will take turns; a larger p_nom would let them run at once.")
+    for attribute, limit in most_change(n, site).items():
+        if limit is not None and limit.min() >= peak:
+            what = f"allows {limit.min():g} MW from one snapshot to the next, the site draws {peak:g} MW at most"
+            remedy = "It limits nothing in snapshots of this length: what modes do within a minute is not modelled."
+            yield Finding("note", f"Link {site.link!r}, {attribute}", what, remedy)
     for generator, load in site.loads.items():
         watts = [mode.it_power / mode.gpus * W_PER_MW for mode in load.modes]
         low, high = _WATTS_PER_GPU

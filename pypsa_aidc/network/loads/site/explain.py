@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import InfeasibleError
 from pypsa_aidc.network.loads.protocol import Reason
 from pypsa_aidc.network.loads.site.paths import Paths, PlacedGraph, add_path_variables, training_gpus, training_power
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.pypsa_api import bound_of, dense, objective_of, rows, solved_quietly
 from pypsa_aidc.training import Formulation, Mode, Slots, TrainingLoad, checkpoint_graph, earliest_finish
 from pypsa_aidc.units import W_PER_MW
@@ -50,7 +50,7 @@ class _Need:
 def reason(n: pypsa.Network, site: Site, snapshots: pd.Index | None, formulation: Formulation) -> Reason | None:
     """Say why a site cannot work even alone: a job that cannot finish, the GPU pool, or the grid connection."""
     chosen = network_snapshots(n, snapshots)
-    found = (_in_window(n, site, window, chosen, formulation) for window in windows(n, snapshots))
+    found = (_in_window(n, site, window, chosen, formulation) for window in site.windows(n, snapshots))
     return next((each for each in found if each), None)
 
 

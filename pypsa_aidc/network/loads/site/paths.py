@@ -20,12 +20,12 @@ from pypsa_aidc.network.loads.site.gpu_value import occupied, values_of
 from pypsa_aidc.network.loads.site.step_power import step_power
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.levels import add_levels
 from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.network.model.recourse import Recourse, agree, weigh
 from pypsa_aidc.network.pypsa_api import is_near_optimal, widen_budget
-from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
+from pypsa_aidc.training import CheckpointGraph, Formulation, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
 
@@ -188,12 +188,12 @@ def build_paths(
     InfeasibleError
         A job cannot finish even alone.
     """
-    horizon, chosen = windows(n, snapshots), network_snapshots(n, snapshots)
+    chosen = network_snapshots(n, snapshots)
     if ahead is not None:
-        return Paths(tuple(_placed_ahead(n, sites, len(horizon[0].slots), formulation, ahead)), sites, ahead)
+        return Paths(tuple(_placed_ahead(n, sites, len(chosen), formulation, ahead)), sites, ahead)
     placed = []
     for site in sites.values():
-        apart = recourse is not None and site.name in recourse.moments
+        apart, horizon = recourse is not None and site.name in recourse.moments, site.windows(n, snapshots)
         for generator, *equals in _equal_jobs(site) if recourse is None else [[each] for each in site.loads]:
             load = site.loads[generator]
             for window in horizon:
@@ -224,13 +224,12 @@ def _placed_ahead(
     offset = ahead.decided - ahead.border
     if ahead.decided >= len(ahead.slots):
         return
-    rest = Slots(ahead.slots.hours[ahead.decided :])
     for site in sites.values():
         for generator, load in site.loads.items():
             state = JobState.at(load, ahead.slots, ahead.steps[generator], ahead.decided)
             graph = state.remaining(load, ahead.slots, formulation)
             if graph is not None:
-                window = Window(None, np.arange(offset, count), rest, ahead.weight[ahead.decided :])
+                window = Window(None, np.arange(offset, count), ahead.rest, ahead.weight[ahead.decided :])
                 value = values_of(n, site, load, ahead.snapshots[ahead.decided :])
                 yield PlacedGraph(site.name, generator, window, graph, value)
 

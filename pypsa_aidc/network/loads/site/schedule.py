@@ -16,7 +16,7 @@ from pypsa_aidc.network.loads.protocol import SOLVE
 from pypsa_aidc.network.loads.site.gpu_value import is_valued, occupied, values_of
 from pypsa_aidc.network.loads.site.paths import PATH, Paths, PlacedGraph
 from pypsa_aidc.network.loads.site.step_power import begun, edge_power, step_power
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.horizon import Window, dates_alike, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import columns, rows
 from pypsa_aidc.network.results.balance import injection
 from pypsa_aidc.training import Slots, Step, TrainingLoad
@@ -83,23 +83,29 @@ def write_power(n: pypsa.Network, paths: Paths) -> None:
 def record(n: pypsa.Network, paths: Paths) -> None:
     """Decode the solution and keep it in the network, as dynamic attributes of the job generators."""
     chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
-    loads = {generator: load for generator, (_, load) in paths.generators.items()}
     if paths.ahead is not None:
         # What windows before have decided belongs to it; what is planned after the window is not kept.
         last = int(paths.ahead.snapshots.get_indexer(chosen[-1:])[0]) + 1
         chosen = paths.ahead.snapshots[:last]
     index = n.generators.index
-    columns = pd.Index([label for generator in loads for label in rows(index, generator)])
+    columns = pd.Index([label for generator in paths.generators for label in rows(index, generator)])
     values = {attribute: pd.DataFrame(np.nan, n.snapshots, columns) for attribute in (MODE, GPUS, PROGRESS)}
+    rolling = paths.ahead is not None  # over a single window, whatever a part of it looks like
+    horizons = {
+        site.name: windows(n, chosen, "once") if rolling else site.windows(n, chosen) for site in paths.sites.values()
+    }
     for scenario in n.scenarios if n.has_scenarios else [None]:
         steps = decode(n, paths, scenario)
-        for window in windows(n, chosen):
-            labels = chosen[window.positions]
-            slots = window.slots if paths.ahead is None else paths.ahead.slots
-            for generator, load in loads.items():
+        for generator, (site, load) in paths.generators.items():
+            own = generator if scenario is None else (scenario, generator)
+            # Outside of all windows a job does not run, and has nothing to do.
+            for attribute, number in ((MODE, -1.0), (GPUS, 0.0), (PROGRESS, float(load.rules.count))):
+                values[attribute].loc[chosen, own] = number
+            for window in horizons[site]:
+                labels = chosen[window.positions]
+                slots = window.slots if paths.ahead is None else paths.ahead.slots
                 series = series_of(steps[generator, window.period], load, slots)
                 for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
-                    own = generator if scenario is None else (scenario, generator)
                     values[attribute].loc[labels, own] = numbers[: len(labels)]
     for attribute, frame in values.items():
         frame.columns.names = index.names
@@ -148,17 +154,18 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
     NotSolvedError
         Nothing was solved with AIDC jobs.
     """
-    loads = {generator: load for site in sites.values() for generator, load in site.jobs.items()}
     chosen = solved_snapshots(n, sites)
     dynamic = n.c.generators.dynamic
-    mode, progress = (columns(dynamic[attribute], list(loads)) for attribute in (MODE, PROGRESS))
-    result: dict[str, list[tuple[Window, tuple[Step, ...]]]] = {generator: [] for generator in loads}
-    horizon = windows(n, chosen)
-    for generator, load in loads.items():
-        for window in horizon:
-            labels = chosen[window.positions]
-            modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
-            result[generator].append((window, steps_from(modes, done, load, window.slots)))
+    result: dict[str, list[tuple[Window, tuple[Step, ...]]]] = {}
+    for site in sites.values():
+        mode, progress = (columns(dynamic[attribute], list(site.jobs)) for attribute in (MODE, PROGRESS))
+        horizon = site.windows(n, chosen)
+        for generator, load in site.jobs.items():
+            result[generator] = []
+            for window in horizon:
+                labels = chosen[window.positions]
+                modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
+                result[generator].append((window, steps_from(modes, done, load, window.slots)))
     return result
 
 
@@ -263,7 +270,7 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
     for site in sites.values():
         for generator, load in site.jobs.items():
             for window, steps in schedules[generator]:
-                labels = chosen[window.positions]
+                labels = dates_alike(chosen[window.positions])
                 done = load.rules.progress
                 for step, beginning in begun(steps, load):
                     mode = load.modes[step.mode]
@@ -331,7 +338,9 @@ def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, floa
     """What the jobs of a site did: energy, GPUs, waiting, idle at the ends of edges; see `Results.summary`."""
     own, hours = {site.name: site}, n.snapshot_weightings["stores"].loc[power.index]
     used = job_series(n, own, GPUS)[site.name].loc[power.index]
-    unfinished = work_done(n, own)[site.name].loc[power.index].shift(fill_value=0.0) < 1 - 1e-9
+    before = work_done(n, own)[site.name].loc[power.index].shift(fill_value=1.0)
+    before.loc[[power.index[window.positions[0]] for window in site.windows(n, power.index)]] = 0.0
+    unfinished = before < 1 - 1e-9
     steps, jobs = step_table(n, own), [load.name for load in site.jobs.values()]
     return {
         "training_energy": float(power[site.name][jobs].mul(hours, axis=0).to_numpy().sum()),

@@ -13,11 +13,12 @@ import pypsa
 from pypsa_aidc.errors import Faults, InputError, SpecError, UnsupportedError
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Freedom, Load, Reason, free
 from pypsa_aidc.network.loads.site import audit, checks, explain, schedule
-from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.derived import derive, write_derived, write_ramps
 from pypsa_aidc.network.loads.site.gpu_value import is_valued
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
+from pypsa_aidc.network.model.horizon import Window, windows
 from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import columns, dense, names, rows
 from pypsa_aidc.network.spec.column import specified, store
@@ -64,6 +65,14 @@ class Site(Load):
     def loads(self) -> dict[str, TrainingLoad]:
         """Training loads by the name of their Generator, with the modes that fit into the pool."""
         return {generator: load.within(self.spec.gpus) for generator, load in self.jobs.items()}
+
+    def windows(self, n: pypsa.Network, snapshots: pd.Index | None = None) -> tuple[Window, ...]:
+        """Windows in each of which its jobs do their tranche once, as it was declared."""
+        return windows(n, snapshots, self.spec.windows)
+
+    @property
+    def explains_windows(self) -> bool:
+        return self.spec.windows is not None
 
     @property
     def bus(self) -> str:
@@ -164,6 +173,7 @@ class Site(Load):
 
     def refresh(self, n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
         write_derived(n, derive(n, [self], snapshots))
+        write_ramps(n, self, snapshots)
         free(n, [self.idle])
 
     def check(self, n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:

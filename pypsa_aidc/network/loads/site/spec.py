@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pypsa_aidc.errors import InputError, SpecError
+from pypsa_aidc.network.model.horizon import Split
 from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
 from pypsa_aidc.training import Mode, Rules, TrainingLoad, Transition
@@ -59,6 +60,10 @@ class SiteSpec:
     series
         For each attribute given as a series (``base_load``, ``pue``, ``gpu_value``): first snapshot, last snapshot and
         number of snapshots, to tell a series that has been lost or blanked since.
+    windows
+        How its jobs read the horizon, see `network.model.horizon.windows`; `None` if nobody has said.
+    ramps
+        Limits on the rise and the fall of the meter, MW a minute, each `None` if there is none; `None` without both.
     """
 
     name: str
@@ -66,6 +71,8 @@ class SiteSpec:
     idle_w: float | None = None
     series: Coverage = field(default_factory=dict)
     gpu_value: float = 0.0
+    windows: Split = None
+    ramps: tuple[float | None, float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,9 @@ class JobSpec:
 def dump_site(spec: SiteSpec) -> str:
     """Write a site as one line of JSON."""
     series = {key: list(value) for key, value in spec.series.items()}
-    valued = {"gpu_value_usd": spec.gpu_value} if spec.gpu_value else {}
     content = {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series}
-    return dump("site", content | valued)
+    said = {"gpu_value_usd": spec.gpu_value, "windows": spec.windows, "ramps_mw_per_minute": spec.ramps}
+    return dump("site", content | {key: value for key, value in said.items() if value})
 
 
 def dump_job(spec: JobSpec) -> str:
@@ -123,7 +130,11 @@ def load_site(text: str, where: str) -> SiteSpec:
     """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
     data = parse(text, "site", where)
     series, value = read_coverage(data["series"]), data.get("gpu_value_usd", 0.0)
-    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], series, value)
+    split = data.get("windows")
+    runs = tuple((str(first), label) for first, label in split) if isinstance(split, list) else split
+    up, down = data.get("ramps_mw_per_minute") or (None, None)
+    ramps = None if up is None and down is None else (up, down)
+    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], series, value, runs, ramps)
 
 
 @lru_cache(maxsize=4096)
