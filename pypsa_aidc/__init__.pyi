@@ -2,6 +2,7 @@ from . import fleet, headroom, network, training
 from .errors import (
     AIDCError,
     AuditError,
+    CaseWarning,
     InfeasibleError,
     InputError,
     NotSolvedError,
@@ -13,8 +14,9 @@ from .errors import (
     UnsupportedError,
 )
 from .fleet import Contract, Envelope, Surface
-from .network import compose, extra_functionality, from_matpower, load
+from .network import compose, extra_functionality, from_case, load
 from .progress import show_progress
+from .sweeps import sweep
 from .training import (
     GPU,
     Job,
@@ -32,6 +34,7 @@ __all__ = [
     "GPU",
     "AIDCError",
     "AuditError",
+    "CaseWarning",
     "Contract",
     "Envelope",
     "InfeasibleError",
@@ -52,12 +55,13 @@ __all__ = [
     "compose",
     "extra_functionality",
     "fleet",
-    "from_matpower",
+    "from_case",
     "generate_modes",
     "headroom",
     "load",
     "network",
     "read_profile",
     "show_progress",
+    "sweep",
     "training",
 ]

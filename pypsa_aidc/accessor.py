@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 import pypsa
 
 from pypsa_aidc import network
-from pypsa_aidc.headroom import bus_headroom, service_study, training_headroom
+from pypsa_aidc.headroom import ac_check, bus_headroom, service_study, training_headroom
 from pypsa_aidc.network.results.accessor import Results
 from pypsa_aidc.report import report
 
@@ -55,11 +55,14 @@ class AIDC(Results):
     audit = _asks(network.audit)
     explain = _asks(network.explain)
     compare = _asks(network.compare)
+    break_even = _asks(network.break_even)
     values = _asks(network.values)
+    value_of_information = _asks(network.value_of_information)
     freeze = _asks(network.freeze)
     thaw = _asks(network.thaw)
     export = _asks(network.export)
     headroom = _asks(bus_headroom)
+    ac_check = _asks(ac_check)
     training_headroom = _asks(training_headroom)
     study = _asks(service_study)
     report = _asks(report)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import wraps
 from numbers import Real
-from typing import Any
+from types import UnionType
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class AIDCError(Exception):
@@ -85,6 +91,10 @@ class AuditError(AIDCError):
 
 class UnitWarning(UserWarning):
     """A number that is legal but looks as if it were given in another unit."""
+
+
+class CaseWarning(UserWarning):
+    """A part of a case file that a network cannot hold, and what was made of it."""
 
 
 class SeriesWarning(UserWarning):
@@ -203,3 +213,61 @@ class Faults:
         """Raise `error` with all noted faults, if there are any."""
         if self._faults:
             raise error(self.subject, tuple(self._faults))
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse arguments of another class altogether by name, as far as the annotations of a function are classes.
+
+    Numbers, choices and what is in a list are for the function itself to check: it knows their ranges.
+
+    Examples
+    --------
+    >>> @checked
+    ... def count(faults: Faults | None, names: Mapping[str, str]) -> int:
+    ...     return len(names)
+    >>> count(None, {"a": "b"})
+    1
+    >>> count(5, 3)
+    Traceback (most recent call last):
+    pypsa_aidc.errors.InputError: count (2 faults):
+      - faults: given 5, expected Faults or None.
+      - names: given 3, expected a mapping.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        faults = Faults(function.__qualname__)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            kinds = _classes(function, signature.parameters[name])
+            if kinds:
+                words = [_KINDS.get(kind, kind.__name__) for kind in kinds]
+                faults.kind(name, value, tuple(kinds), " or ".join(words))
+        faults.raise_any()
+        return function(*args, **kwargs)
+
+    return call
+
+
+_KINDS: dict[type, str] = {Iterable: "a list", Mapping: "a mapping", str: "text", type(None): "None"}
+
+
+def _classes(function: Callable[..., Any], parameter: inspect.Parameter) -> list[type]:
+    """Classes that an argument is declared as; none where that is anything else, or not known at run time."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.annotation is parameter.empty:
+        return []
+    hint = parameter.annotation
+    try:
+        hint = eval(hint, inspect.unwrap(function).__globals__) if isinstance(hint, str) else hint
+    except NameError:
+        return []
+    found = []
+    for each in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        origin = get_origin(each) or each
+        origin = type(None) if origin is None else origin
+        if not isinstance(origin, type) or issubclass(origin, Real):
+            return []
+        # Arrays are as good as lists.
+        lists = issubclass(origin, Iterable) and origin.__module__ == "collections.abc" and origin is not Mapping
+        found.append(Iterable if lists else origin)
+    return found

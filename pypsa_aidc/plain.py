@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pypsa_aidc.errors import Faults, InputError
+
+T = TypeVar("T")
+
+
+def read_saved(made: Callable[[Any], T], path: str | Path, writer: str) -> T:
+    """Make something of the xarray.Dataset in a file that `writer`, such as ``"Surface.save"``, has written.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or holds something else.
+    """
+    import xarray as xr  # heavy, for counts in words
+
+    try:
+        with xr.open_dataset(path) as data:
+            return made(data.load())
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError) as error:
+        faults = Faults(f"{writer.partition('.')[0]} in '{path}'")
+        faults.add("file", str(error).splitlines()[0], f"netCDF written by {writer}")
+        raise InputError(faults.subject, tuple(faults)) from error
 
 
 def counted(count: int, noun: str) -> str:

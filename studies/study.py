@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pypsa_aidc as aidc
-from pypsa_aidc.cli.reply import quiet_libraries, silenced_stdout
+from pypsa_aidc.cli.reply import quiet_process, silenced_stdout
 from pypsa_aidc.errors import Faults
 
 ROOT = Path(__file__).parents[1]
@@ -44,11 +43,10 @@ def main(
     parser.add_argument("--config", type=Path, default=folder / config, help="configuration of the study")
     parser.add_argument("--out", type=Path, default=folder, help="folder for the result tables")
     parser.add_argument("--figures", type=Path, help="folder for figures; without, none are drawn")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the points of sweeps")
+    parser.add_argument("--points", type=Path, help="folder for the points of sweeps, from which a stopped one goes on")
     arguments = parser.parse_args()
-    # PyPSA and its dependencies announce their own changes; that is nothing a reader of a study can act on.
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
-    quiet_libraries()
+    quiet_process()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
         settings = read_config(arguments.config, config_type)
@@ -113,10 +111,42 @@ def data_file(name: str) -> Path:
     return path
 
 
+def sweep(
+    function: Callable[..., Any], points: list[dict[str, Any]], arguments: argparse.Namespace, name: str
+) -> pd.DataFrame:
+    """Evaluate a function at all points, in as many processes as the command line says; any that fails is an error."""
+    folder = None if arguments.points is None else arguments.points / name
+    with aidc.show_progress():
+        frame = aidc.sweep(function, points, folder, workers=arguments.workers, setup=quiet_process, retry=True)
+    failed = frame[frame["status"] == "failed"]
+    if len(failed):
+        raise aidc.AIDCError(f"{name}: {len(failed)} of {len(points)} points failed, first: {failed['error'].iloc[0]}")
+    return frame.drop(columns=["status", "error"])
+
+
 def solve(n: pypsa.Network, label: str = "", **options: Any) -> aidc.network.Result:
     """Solve as ``aidc.optimize`` does, but with nothing printed by the solver and a label shown meanwhile."""
     with Console(stderr=True).status(f"{label} ..."), silenced_stdout():
         return n.aidc.optimize(output_flag=False, **options)
+
+
+def gpu_hours(n: pypsa.Network) -> tuple[float, float]:
+    """GPU-hours that the jobs of a solved network run, and those that they hold.
+
+    Held is what a job keeps if it frees no GPU before it is done: those of its baseline, or of a larger mode while it
+    runs in it. It is told of schedules that were found without a price for it.
+    """
+    used, progress = n.aidc.gpus(), n.aidc.progress()
+    hours = n.snapshot_weightings["stores"].loc[used.index]
+    unfinished = progress.shift(fill_value=0.0) < 1 - 1e-9
+    held = used.copy()
+    for site in n.aidc.sites.values():
+        for load in site.jobs.values():
+            least = load.mode().gpus if load.baseline is not None else 0
+            column = (site.name, load.name)
+            held[column] = used[column].where(~unfinished[column], used[column].clip(lower=least))
+    run, kept = (float(frame.mul(hours, axis=0).to_numpy().sum()) for frame in (used, held))
+    return run, kept
 
 
 def save(frame: pd.DataFrame, folder: Path, name: str) -> None:

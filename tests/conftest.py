@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +12,7 @@ import pypsa
 import pytest
 
 from pypsa_aidc import fleet
+from tests.cli.running import Runner
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -44,3 +47,11 @@ def green_campus() -> ModuleType:
     sys.modules["green_campus"] = module
     specification.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Runner]:
+    levels = {name: logging.getLogger(name).level for name in ("pypsa", "linopy", "pypsa_aidc")}
+    yield Runner(monkeypatch, capsys)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)

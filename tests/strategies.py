@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pypsa_aidc import Rules, TrainingLoad
-from pypsa_aidc.training import Mode, Slots
+from pypsa_aidc.training import Mode, Slots, Transition
 
 
 @st.composite
@@ -56,9 +56,25 @@ def ruled_loads(draw: st.DrawFn) -> TrainingLoad:
         min_wait=draw(st.sampled_from([0.0, 0.0, 2.0])),
         mode_changes=draw(st.sampled_from(["free", "free", "after_wait", "never"])),
         mode_change_cost=draw(st.sampled_from([0.0, 0.0, 5.0])),
+        checkpoint_energy=draw(st.sampled_from([0.0, 0.0, 0.05])),
+        held_gpus=draw(st.sampled_from([0, 0, 3, 9])),
     )
-    deadline = draw(st.sampled_from([None, None, 5.0]))
-    return TrainingLoad("A", segments * 3.6e18, draw(modes()), rules, deadline)
+    deadline, own = draw(st.sampled_from([None, None, 5.0])), draw(modes())
+    return TrainingLoad("A", segments * 3.6e18, own, rules, deadline, transitions=draw(transitions(own)))
+
+
+@st.composite
+def transitions(draw: st.DrawFn, own: tuple[Mode, ...]) -> tuple[Transition, ...]:
+    """What changes between some pairs of modes take, and some that are not allowed."""
+    pairs = [(one.label, other.label) for one in own for other in own if one is not other]
+    chosen = draw(st.lists(st.sampled_from(pairs), max_size=3, unique=True)) if pairs and draw(st.booleans()) else []
+    amount = st.sampled_from([0.0, 0.3, 1.0])
+    return tuple(
+        Transition(*pair, *(draw(amount) for _ in range(3)))
+        if draw(st.booleans())
+        else Transition(*pair, allowed=False)
+        for pair in chosen
+    )
 
 
 def horizons(slots: int = 6) -> st.SearchStrategy[Slots]:

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "pypsa_aidc"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PACKAGES = sorted(path.parent for path in MODULES if path.name == "__init__.py")
 LAYERS = {
-    **dict.fromkeys(("errors", "markup", "plain", "progress", "units"), 0),
+    **dict.fromkeys(("errors", "markup", "plain", "progress", "sweeps", "units", "versions"), 0),
     **dict.fromkeys(("training", "fleet"), 1),
     "network": 2,
     "headroom": 3,

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 import pypsa_aidc
-from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, study, surface
-from pypsa_aidc.cli.reply import told
+from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, study, surface, sweep
+from pypsa_aidc.cli.reply import quiet_process, told
 from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
 
@@ -30,7 +29,8 @@ EXIT_STOPPED = 130
 app = typer.Typer(
     name="pypsa-aidc",
     help="AI data centers in PyPSA grid models. Exit codes: 0 done, 1 refused, 2 bad input, 3 no solution, "
-    "130 stopped; check: 0 nothing, 1 warnings, 2 errors. 3 is also a file without the solution that a verb needs.",
+    "130 stopped; sweep: 1 some points failed; "
+    "check: 0 nothing, 1 warnings, 2 errors. 3 is also a file without the solution that a verb needs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -65,6 +65,8 @@ for call in (
     study.study,
 ):
     app.command(call.__name__, cls=Verb)(offered(call))
+# Its file has one purpose: function and grid at the top, no sections of verbs.
+app.command("sweep")(offered(sweep.sweep))
 app.command("schema")(files.schema)
 
 
@@ -74,9 +76,7 @@ def main() -> None:
         # A character that the terminal or file cannot show is no reason to fail.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    # PyPSA and its dependencies announce their own changes; that is nothing a user of this command can act on.
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    quiet_process()
     try:
         # Without arguments Typer shows the help by itself.
         code = app(standalone_mode=len(sys.argv) < 2)

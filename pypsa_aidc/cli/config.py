@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import pandas as pd
 import pypsa
@@ -22,8 +22,10 @@ from pypsa_aidc.network import add
 from pypsa_aidc.training import (
     GPU,
     Calibration,
+    Frontier,
     Job,
     Layout,
+    Mode,
     ModePower,
     ModeTable,
     PaperModel,
@@ -161,8 +163,16 @@ class _Job:
         model = fitted or (PaperModel(**coefficients) if coefficients else None)
         return generate_modes(self.job, gpu, gpus, power=ModePower(self.communication_w), model=model, **options)
 
+    def capped(self: Any, table: ModeTable, folder: Path) -> ModeTable | tuple[Mode, ...]:
+        """Add each mode at the power caps of the frontier, if there is one."""
+        if self.caps is None:
+            return table
+        known = self.caps in Frontier.presets()
+        return (Frontier.preset(self.caps) if known else Frontier.read(folder / self.caps)).modes(table)
+
 
 _MODES = "CSV file of measured modes, relative to this file, see read_profile; without, they are generated."
+_CAPS = "Measured power caps that every mode may also run at: a preset of Frontier, or a CSV file, see Frontier.read."
 JobConfig: Any = make_dataclass(
     "JobConfig",
     [
@@ -171,6 +181,7 @@ JobConfig: Any = make_dataclass(
         *((key, kind | None, field(default=None, metadata=told.metadata)) for key, kind, told in _keys(PaperModel)),
         *_keys(ModePower, ("coefficients",)),
         *_keys(TrainingLoad.of, ("job", "modes", "options"), baseline=tuple[int, int, int] | Layout | None),
+        ("caps", str | None, field(default=None, metadata={"description": _CAPS})),
         ("modes", str | None, field(default=None, metadata={"description": _MODES})),
     ],
     bases=(_Job,),
@@ -211,8 +222,10 @@ class _Site:
         """Add the site; without a folder, series are left out, and of lists only the least is checked."""
         keys = [name for name in inspect.signature(add).parameters if name != "n"]
         values = {key: getattr(self, key) for key in keys} | {"bus": self.bus or "grid"}
-        for key in ("pue", "base_load"):
+        for key in ("pue", "base_load", "gpu_value"):
             values[key] = _values(values[key], folder)
+        if folder is None and not isinstance(values["windows"], str):
+            values["windows"] = None
         add(n, **values | instead)
 
     def add_to(self: Any, n: pypsa.Network, folder: Path) -> None:
@@ -231,7 +244,14 @@ class _Site:
     def loads(self: Any, folder: Path) -> list[TrainingLoad]:
         """Training loads of its jobs."""
         return [
-            TrainingLoad.of(job.job, job.table(self.chips, self.gpus, folder), job.rules, job.baseline)
+            TrainingLoad.of(
+                job.job,
+                job.capped(job.table(self.chips, self.gpus, folder), folder),
+                job.rules,
+                job.baseline,
+                transitions=job.transitions,
+                gpu_value=job.gpu_value,
+            )
             for job in self.jobs
         ]
 
@@ -240,7 +260,14 @@ _BUS = "Bus of the grid connection; the verb modes does without."
 SiteConfig: Any = make_dataclass(
     "SiteConfig",
     [
-        *_keys(add, ("n", "bus", "jobs"), pue=ValuesConfig, base_load=ValuesConfig),
+        *_keys(
+            add,
+            ("n", "bus", "jobs"),
+            pue=ValuesConfig,
+            base_load=ValuesConfig,
+            gpu_value=ValuesConfig,
+            windows=Literal["each", "once"] | tuple[str | int | None, ...] | None,
+        ),
         ("jobs", tuple[JobConfig, ...], field(metadata={"description": "At least one."})),
         ("bus", str | None, field(default=None, metadata={"description": _BUS})),
     ],

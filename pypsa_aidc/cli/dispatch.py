@@ -130,9 +130,12 @@ def _storages(
     """Storages that only S5 and S6 use: those of an own network are nobody's to switch off unless it is asked for."""
     there = [*base.stores.index, *base.storage_units.index]
     if bundled and given is None:
-        return there
+        given = there
     faults = reply.faults
+    for name in given or ():
+        faults.require(name in there, "--storage", name, f"one of {sorted(there)}")
     for name in scenarios:
+        faults.require(name in networks.SCENARIOS, "--scenario", name, f"one of {', '.join(networks.SCENARIOS)}")
         if name in networks.SCENARIOS and networks.uses_storage(name) and not given:
             remedy = f"This network has {', '.join(there)}." if there else "This network has none."
             faults.add("--storage", None, f"the storage that makes {name} differ from {_twin(name)}", remedy)
@@ -152,7 +155,7 @@ def _prepared(base: pypsa.Network, scenario: str, storages: list[str]) -> pypsa.
         return networks.scenario_network(base, scenario, storages)
     except InputError as error:
         # Jobs need a baseline mode for three of the scenarios only: the others can still be told.
-        if {fault.where for fault in error.faults} != {"baseline"}:
+        if not all(fault.where.endswith("baseline") for fault in error.faults):
             raise
         return Run(scenario, base, None, {}, str(error))
 

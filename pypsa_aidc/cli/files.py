@@ -17,7 +17,12 @@ EXIT_WARNINGS, EXIT_ERRORS = 1, 2
 
 def check(
     reply: Reply,
-    network: Annotated[Path, typer.Argument(help="netCDF, HDF5 or xlsx file, or CSV folder, of a PyPSA network.")],
+    network: Annotated[
+        Path,
+        typer.Argument(
+            help="netCDF, HDF5 or xlsx file, or CSV folder, of a PyPSA network; or a case: .raw, .m, .aux, .epc."
+        ),
+    ],
 ) -> None:
     """List what is wrong or odd with a network. Exit codes: 0 nothing or notes, 1 warnings, 2 errors."""
     n = networks.load(network, check_sites=False)
@@ -36,7 +41,9 @@ def check(
 
 def add(
     reply: Reply,
-    network: Annotated[Path, typer.Argument(help="netCDF file (or CSV folder, HDF5, xlsx) of a PyPSA network.")],
+    network: Annotated[
+        Path, typer.Argument(help="netCDF file (or CSV folder, HDF5, xlsx) of a PyPSA network, or a case (.raw, .m).")
+    ],
     config: Annotated[Path, typer.Argument(help="YAML file with sites and jobs.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="netCDF file to write.")] = None,
     settings: SettingsOption = None,

@@ -34,7 +34,12 @@ _COLUMNS = {
 
 def headroom(
     reply: Reply,
-    network: Annotated[Path, typer.Argument(help="netCDF file of a PyPSA network, solved or with set points.")],
+    network: Annotated[
+        Path,
+        typer.Argument(
+            help="netCDF file of a PyPSA network, solved or with set points, or a case: .raw, .m, .aux, .epc."
+        ),
+    ],
     bus: Annotated[list[str] | None, typer.Option("--bus", "-b", help="Bus, repeatable; all by default.")] = None,
     redispatch: Annotated[bool, typer.Option(help="Dispatch anew for each bus, by linear programme.")] = False,
     outages: Annotated[bool, typer.Option(help="Secure against every line and transformer (N-1).")] = False,

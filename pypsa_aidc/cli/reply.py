@@ -202,10 +202,25 @@ class Reply:
             yield
 
 
+def quiet_process() -> None:
+    """Let a process talk only on our behalf.
+
+    PyPSA and its dependencies announce their own changes; that is nothing a user of a command can act on.
+    """
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    quiet_libraries()
+
+
 def quiet_libraries(verbose: bool = False) -> None:
     """Keep libraries from talking between our lines, and choose PyPSA's coming defaults instead of its warnings."""
+    level = logging.INFO if verbose else logging.ERROR
     for name in ("pypsa", "linopy", "pypsa_aidc"):
-        logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)
+        logging.getLogger(name).setLevel(level)
+
+    @when_imported("distributed")
+    def _(_: Any) -> None:
+        logging.getLogger("distributed").setLevel(level)
 
     @when_imported("pypsa")
     def _(pypsa: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
@@ -314,6 +314,7 @@ class Contract:
         return "\n".join([head, *lines, *(f"  {name}: {text}" for name, text in self.basis.items())])
 
     @classmethod
+    @checked
     def of(
         cls,
         envelope: Envelope,

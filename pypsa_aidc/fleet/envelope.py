@@ -13,12 +13,13 @@ import pandas as pd
 import polars as pl
 import xarray as xr
 
-from pypsa_aidc.errors import Faults, InputError, UnitWarning
+from pypsa_aidc.errors import Faults, UnitWarning, checked
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.trace import telemetry
 from pypsa_aidc.fleet.trace.audit import Coverage, coverage_of, warn_of_holes
 from pypsa_aidc.fleet.trace.statistics import Statistics
+from pypsa_aidc.plain import read_saved
 from pypsa_aidc.progress import waiting
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ class Envelope:
         self.data.to_netcdf(path)
 
     @classmethod
+    @checked
     @waiting("envelope")
     def of(cls, statistics: Statistics, mapping: Mapping = "central", model: PowerModel | None = None) -> Envelope:
         """Hourly power by cluster and layer from the sufficient statistics of a trace (Eq. 1 and Sec. 2.3 of [2]).
@@ -309,15 +311,7 @@ class Envelope:
         InputError
             The file cannot be read or is no envelope.
         """
-        try:
-            with xr.open_dataset(path) as data:
-                return Envelope(data.load())
-        except (OSError, ValueError, KeyError) as error:
-            if isinstance(error, InputError):
-                raise
-            faults = Faults(f"Envelope in '{path}'")
-            faults.add("file", str(error).splitlines()[0], "netCDF written by Envelope.save")
-            raise InputError(faults.subject, tuple(faults)) from error
+        return read_saved(cls, path, "Envelope.save")
 
     @classmethod
     def from_power(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary, Response
@@ -27,6 +27,7 @@ from pypsa_aidc.fleet.windows import (
     running_minima,
     successes,
 )
+from pypsa_aidc.plain import read_saved
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,6 +179,7 @@ class Surface:
         self.data.to_netcdf(path)
 
     @classmethod
+    @checked
     def of(
         cls,
         source: Envelope | npt.ArrayLike,
@@ -285,15 +287,7 @@ class Surface:
         InputError
             The file cannot be read or is no surface.
         """
-        try:
-            with xr.open_dataset(path) as data:
-                return Surface(data.load())
-        except (OSError, ValueError, KeyError) as error:
-            if isinstance(error, InputError):
-                raise
-            faults = Faults(f"Surface in '{path}'")
-            faults.add("file", str(error).splitlines()[0], "netCDF written by Surface.save")
-            raise InputError(faults.subject, tuple(faults)) from error
+        return read_saved(cls, path, "Surface.save")
 
 
 def shaped(

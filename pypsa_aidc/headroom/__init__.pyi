@@ -1,3 +1,4 @@
+from .bus.ac_check import ac_check
 from .bus.answers import Answer, BusHeadroom
 from .bus.study import bus_headroom
 from .bus.training_site import training_headroom
@@ -35,6 +36,7 @@ __all__ = [
     "Screen",
     "ServiceStudy",
     "Upgrade",
+    "ac_check",
     "bus_headroom",
     "call_depths",
     "can_bind",

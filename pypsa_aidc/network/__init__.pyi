@@ -2,9 +2,10 @@ from .checks.after import AuditReport, audit
 from .checks.before import check_network
 from .checks.explain import explain
 from .checks.findings import Findings, check
-from .files.cases import from_matpower
+from .files.cases import from_case
 from .files.exchange import export, load
 from .files.freeze import freeze, is_frozen, thaw
+from .information import mean_network, value_of_information
 from .loads.decisions import record
 from .loads.fleet.add import add_fleet
 from .loads.fleet.fleet import Fleet
@@ -24,7 +25,7 @@ from .solve.prices import price
 from .solve.result import Result, clear_results
 from .solve.rolling import RollingResult, optimize_with_rolling_horizon
 from .solve.scenarios import SCENARIOS, describe, scenario_network, uses_storage
-from .whatif import compare, values
+from .whatif import break_even, compare, values
 
 __all__ = [
     "KINDS",
@@ -44,6 +45,7 @@ __all__ = [
     "add_fleet",
     "add_fleet_constraints",
     "audit",
+    "break_even",
     "check",
     "check_network",
     "clear_results",
@@ -55,12 +57,13 @@ __all__ = [
     "extra_functionality",
     "fleets",
     "freeze",
-    "from_matpower",
+    "from_case",
     "hook",
     "indicators",
     "is_frozen",
     "list_loads",
     "load",
+    "mean_network",
     "operating_costs",
     "optimize",
     "optimize_with_rolling_horizon",
@@ -73,5 +76,6 @@ __all__ = [
     "thaw",
     "update",
     "uses_storage",
+    "value_of_information",
     "values",
 ]

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, InfeasibleError, NotSolvedError
-from pypsa_aidc.network.loads.protocol import Change
+from pypsa_aidc.errors import Faults, InfeasibleError, InputError, NotSolvedError
+from pypsa_aidc.network.loads.protocol import Change, Freedom
 from pypsa_aidc.network.loads.registry import loads, remove, sites
 from pypsa_aidc.network.loads.site.add import update
-from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.loads.site.schedule import gpu_hours
 from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import copy_network, rows
 from pypsa_aidc.network.results.costs import objective_weight
 from pypsa_aidc.network.solve.optimize import optimize
 from pypsa_aidc.progress import track
-from pypsa_aidc.training import TrainingLoad
 
 _GAP = 1e-6
 _ROUNDING = 1e-8
 """Share of the objective within which two solves of the same problem may differ."""
 
-_JOBS: dict[str, Callable[[TrainingLoad], TrainingLoad]] = {
-    "fixed": TrainingLoad.fixed,
-    "waiting": TrainingLoad.pausable,
-    "free": lambda load: load,
-}
-_CASES = ("without", *_JOBS)
+_FREEDOMS: tuple[Freedom, ...] = ("fixed", "waiting", "free")
+_CASES = ("without", *_FREEDOMS)
 
 
 def compare(
@@ -66,7 +62,9 @@ def compare(
     pandas.DataFrame
         Index `case`, in the order of `only`; `cost` (objective of PyPSA, USD over the horizon), `added` (USD, against
         ``"without"``), `saved` (USD, against ``"fixed"``), `price` (USD/MWh, mean at the grid buses of the sites over
-        the hours; expected, with scenarios), `status` and `gap` (relative). Without a solution, `status` is ``"no
+        the hours; expected, with scenarios), `gpu_hours` (GPU-hours that the jobs occupy, held ones included, weighted
+        as the objective: times what one costs, the money that all else is to be compared with), `status` and `gap`
+        (relative). Without a solution, `status` is ``"no
         solution"`` and all else NaN; ``attrs["failures"]`` says why, by case.
 
     Raises
@@ -78,25 +76,26 @@ def compare(
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Table III.
     """
-    known = sites(n)
-    chosen = _chosen(known, site, only)
-    buses = [str(n.links["bus0"][rows(n.links.index, each.link)].iloc[0]) for each in chosen]
+    chosen = _chosen(n, site, only)
+    buses = [bus for name in chosen for bus in {account.bus for account in loads(n)[name].accounts(n).values()}]
     table, failures = {}, {}
     for case in only:
         copy = copy_network(n)
-        for each in chosen:
+        for name, changes in chosen.items():
             if case == "without":
-                remove(copy, each.name)
+                remove(copy, name)
             else:
-                update(copy, each.name, jobs=[_JOBS[case](load) for load in each.loads.values()])
+                changes[case](copy)
         try:
-            result = optimize(copy, snapshots, **_tight(options))
+            result = optimize(copy, snapshots, **tight(options))
         except NotSolvedError as error:
-            table[case] = {"cost": np.nan, "price": np.nan, "status": "no solution", "gap": np.nan}
+            table[case] = {"cost": np.nan, "price": np.nan, "gpu_hours": np.nan, "status": "no solution", "gap": np.nan}
             failures[case] = str(error)
             continue
         price = float(np.mean([_mean_price(copy, bus) for bus in buses]))
-        table[case] = {"cost": result.objective, "price": price, "status": result.status, "gap": result.gap}
+        hours = np.nan if case == "without" else sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
+        table[case] = {"cost": result.objective, "price": price, "gpu_hours": hours}
+        table[case] |= {"status": result.status, "gap": result.gap}
     frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("case")
     for position, (name, reference, sign) in enumerate((("added", "without", 1), ("saved", "fixed", -1)), start=1):
         against = frame["cost"].get(reference, np.nan)
@@ -104,30 +103,124 @@ def compare(
     # No site, no jobs that could save anything.
     frame.loc[frame.index == "without", "saved"] = np.nan
     frame.attrs["units"] = {"cost": "USD", "added": "USD", "saved": "USD", "price": "USD/MWh", "gap": "1"}
+    frame.attrs["units"]["gpu_hours"] = "GPU-h"
     frame.attrs["failures"] = failures
     return frame
 
 
-def _chosen(known: dict[str, Site], site: str | None, only: Sequence[str]) -> list[Site]:
+def break_even(
+    n: pypsa.Network,
+    /,
+    site: str | None = None,
+    snapshots: pd.Index | None = None,
+    *,
+    case: str = "free",
+    **options: Any,
+) -> pd.DataFrame:
+    """Find the value of a GPU-hour up to which a flexible schedule saves more than its GPU-hours are worth.
+
+    A flexible schedule saves money for energy, and may occupy GPUs for longer: it waits while it holds them, restarts,
+    or runs in slower modes. The value at which nothing is left of the saving is found by solving at a value, taking the
+    ratio of what that schedule saves to the GPU-hours that it takes more, and solving again at this value, until no
+    schedule is better than the fixed one: each ratio is a lower bound, and the last one the highest there is. The
+    network itself is not changed; values of a GPU-hour that it has are left aside.
+
+    Parameters
+    ----------
+    n
+        Network with sites; it need not be solved.
+    site
+        Name of the site; `None` for all sites together.
+    snapshots
+        Part of ``n.snapshots`` to optimise.
+    case
+        ``"free"``, the jobs as they are, or ``"waiting"``, in their baseline mode but free to wait; either against the
+        jobs in their baseline mode from arrival to completion.
+    options
+        Passed to `optimize`; ``mip_rel_gap`` is 1e-6 where nothing else is said.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a solve, index `gpu_value` (USD/GPU-h): `energy_saved` (USD, all but GPU-hours, against the fixed
+        schedule), `more_gpu_hours` (GPU-h, against the fixed schedule; negative where flexible modes need fewer) and
+        `saved` (USD, with GPU-hours at this value). ``attrs["break_even"]`` is the value in USD/GPU-h: 0 where nothing
+        is saved even if GPU-hours are free, infinite where a schedule saves money and takes no GPU-hours more.
+
+    Raises
+    ------
+    InputError
+        No such site, another case, or a job without baseline.
+    NotSolvedError
+        The fixed or the flexible jobs have no solution.
+
+    Notes
+    -----
+    Without `held_gpus` in the rules of a job, a waiting job leaves its GPUs to others at once and waiting costs nothing
+    but the restart: the break-even value is then high or infinite. With it, each hour of waiting costs them.
+    """
+    faults = Faults("n.aidc.break_even")
+    faults.require(case in ("free", "waiting"), "case", case, "'free' or 'waiting'")
+    faults.raise_any()
+    chosen = _chosen(n, site, ("fixed", case))
+
+    def solved(which: str, value: float) -> tuple[float, float, float]:
+        copy = copy_network(n)
+        for name, changes in chosen.items():
+            changes[which](copy)
+            jobs = [replace(load, gpu_value=None) for load in sites(copy)[name].loads.values()]
+            update(copy, name, jobs=jobs, gpu_value=value)
+        result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
+        hours = sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
+        return result.objective - value * hours, hours, abs(result.objective - result.bound)
+
+    fixed_cost, fixed_hours, _ = solved("fixed", 0.0)
+    table: dict[float, dict[str, float]] = {}
+    value = 0.0
+    while value not in table:
+        cost, hours, uncertainty = solved(case, value)
+        saving, more = fixed_cost - cost, hours - fixed_hours
+        table[value] = {"energy_saved": saving, "more_gpu_hours": more, "saved": saving - value * more}
+        least = max(uncertainty, _ROUNDING * max(1.0, abs(fixed_cost) + value * fixed_hours))
+        if table[value]["saved"] <= least:
+            break
+        value = saving / more if more > _ROUNDING * fixed_hours else np.inf
+        if np.isinf(value):
+            break
+    frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("gpu_value")
+    frame.attrs["units"] = {"energy_saved": "USD", "more_gpu_hours": "GPU-h", "saved": "USD"}
+    frame.attrs["break_even"] = value
+    return frame
+
+
+def _chosen(n: pypsa.Network, site: str | None, only: Sequence[str]) -> dict[str, dict[str, Change]]:
+    """For each load to compare, the change to each case but ``"without"``."""
+    found = loads(n)
+    known = {name: load for name, load in found.items() if load.restricted("free") is not None}
     faults = Faults("n.aidc.compare")
     if known:
         faults.require(site is None or site in known, "site", site, f"one of {sorted(known)}")
     else:
-        faults.require(
-            False, "n", "no site", "at least one", "Add one with n.aidc.add; other loads cannot be compared."
-        )
-    faults.require(bool(only), "only", only, f"some of {', '.join(_CASES)}")
-    for case in only:
+        there = f"{', '.join(found)}: no freedom that could be taken" if found else "no AIDC"
+        faults.add("n", there, "a load with jobs", "Add one with n.aidc.add.")
+    cases = faults.listed("only", only, f"a list of some of {', '.join(_CASES)}")
+    faults.require(bool(cases), "only", only, f"some of {', '.join(_CASES)}")
+    for case in cases:
         faults.require(case in _CASES, "only", case, f"some of {', '.join(_CASES)}")
-        faults.require([*only].count(case) == 1, "only", case, "each case once")
+        faults.require(cases.count(case) == 1, "only", case, "each case once")
     faults.raise_any()
-    found = list(known.values()) if site is None else [known[site]]
-    for load in (load for each in found for load in each.loads.values()):
-        lacking = load.baseline is None and bool({"fixed", "waiting"} & set(only))
-        remedy = "Give TrainingLoad.of(..., baseline=(p, q, d)), or only=['without', 'free']."
-        faults.require(not lacking, f"job {load.name!r}, baseline", None, "the mode of fixed training", remedy)
+    chosen: dict[str, dict[str, Change]] = {name: {} for name in known if site in (None, name)}
+    for name, changes in chosen.items():
+        try:
+            for case in (case for case in _FREEDOMS if case in cases):
+                change = known[name].restricted(case)
+                assert change is not None
+                changes[case] = change
+        except InputError as error:
+            for fault in error.faults:
+                faults.add(fault.where, fault.given, fault.expected, f"{fault.remedy} Or only=['without', 'free'].")
     faults.raise_any()
-    return found
+    return chosen
 
 
 def _mean_price(n: pypsa.Network, bus: str) -> float:
@@ -203,7 +296,8 @@ def values(
     for name, load in loads(n).items():
         offered = {change[0]: change for change in load.changes(steps, horizon)}
         questions += [(name, *offered[word]) for word in only if word in offered]
-    faults.require(bool(questions), "n", "no site or fleet", f"at least one with {' or '.join(only)}")
+    there = f"{', '.join(loads(n))}: nothing that has such a value" if loads(n) else "no AIDC"
+    faults.require(bool(questions), "n", there, f"at least one with {' or '.join(only)}")
     faults.raise_any()
     present = _solve(n, snapshots, options)
     table: dict[tuple[str, str], dict[str, object]] = {}
@@ -227,11 +321,11 @@ def values(
 
 def _solve(n: pypsa.Network, snapshots: pd.Index | None, options: dict[str, Any]) -> tuple[float, float]:
     copy = copy_network(n)
-    result = optimize(copy, snapshots, **{"prices": False, **_tight(options)})
+    result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
     return result.objective, abs(result.objective - result.bound)
 
 
-def _tight(options: dict[str, Any]) -> dict[str, Any]:
+def tight(options: dict[str, Any]) -> dict[str, Any]:
     """Options of `optimize` with a gap small enough for differences, where none is given and HiGHS solves."""
     solver = options.get("solver_name") or pypsa.options.params.optimize.solver_name
     given = "mip_rel_gap" in {**options, **(options.get("solver_options") or {})}

@@ -34,8 +34,8 @@ _LEAST_APART = 0.05
 @styled
 def plot_calls(results: Results, fleet: str) -> Figure:
     """Draw what a fleet draws at its meter, and below it relief and rebound, with its calls marked in both."""
-    power, calls = pd.DataFrame(results.expected_power()[fleet]), results.calls()
-    calls = calls[calls["fleet"] == fleet]
+    power, calls = pd.DataFrame(results.expected(results.power())[fleet]), results.calls()
+    calls = calls[calls["fleet"] == fleet].drop_duplicates(["start", "last"])
     figure, axes = canvas(2, 1, sharex=True, height_ratios=[3, 2])
     upper, lower = axes[:, 0]
     edges = slot_edges(power.index)

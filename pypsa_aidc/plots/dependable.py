@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pypsa_aidc.plots.style import (
@@ -142,23 +143,7 @@ def plot_counterfactuals(
     if portfolios is not None:
         curve = portfolios.curve(reliability=reliability)
         right = axes[1, 0]
-        right.fill_between(
-            curve.index,
-            curve["lowest"],
-            curve["highest"],
-            color=BLUE,
-            alpha=0.12,
-            linewidth=0,
-            label="range of subsets",
-        )
-        right.plot(
-            curve.index,
-            curve["firmness"],
-            color=BLUE,
-            marker="o",
-            markersize=4,
-            label="observed, mean of subsets",
-        )
+        _subsets(right, curve, "observed, mean of subsets")
         if independent is not None:
             right.plot(
                 independent.index,
@@ -179,6 +164,12 @@ def plot_counterfactuals(
     return figure
 
 
+def _subsets(axis: Axes, curve: pd.DataFrame, label: str) -> None:
+    low, high = curve["lowest"], curve["highest"]
+    axis.fill_between(curve.index, low, high, color=BLUE, alpha=0.15, linewidth=0, label="range of subsets")
+    axis.plot(curve.index, curve["firmness"], color=BLUE, marker="o", markersize=4, label=label)
+
+
 @styled
 def plot_portfolios(portfolios: Portfolios) -> Figure:
     """Draw firmness over portfolio size (Fig. 4b of [2])."""
@@ -187,16 +178,7 @@ def plot_portfolios(portfolios: Portfolios) -> Figure:
     curve = portfolios.curve(duration, alpha)
     figure, axes = canvas(1, 1, synthetic=bool(data.attrs["synthetic"]))
     axis = axes[0, 0]
-    axis.fill_between(
-        curve.index,
-        curve["lowest"],
-        curve["highest"],
-        color=BLUE,
-        alpha=0.15,
-        linewidth=0,
-        label="range of subsets",
-    )
-    axis.plot(curve.index, curve["firmness"], marker="o", markersize=3.5, label="mean of subsets")
+    _subsets(axis, curve, "mean of subsets")
     axis.set(xlabel="clusters in the portfolio", ylabel=f"firmness at {duration} h, α = {alpha:g}", ylim=(0, 1))
     legend(axis)
     return figure

@@ -11,7 +11,7 @@ from pypsa_aidc.plots.balance import plot_balances
 from pypsa_aidc.plots.bus_map import explore, plot_network
 from pypsa_aidc.plots.calls import plot_calls
 from pypsa_aidc.plots.money import plot_prices
-from pypsa_aidc.plots.schedule import plot_composition, plot_execution, plot_gantt, plot_overview
+from pypsa_aidc.plots.schedule import by_scenario, plot_composition, plot_execution, plot_gantt, plot_overview
 
 if TYPE_CHECKING:
     import pydeck
@@ -41,11 +41,18 @@ class NetworkPlots:
 
     def balance(self) -> Figure:
         """Draw sources, storage and loads over time, in the colours and with the nice names of the carriers."""
-        return plot_balances({"power by source": self._results.balance()}, self._n.carriers)
+        frame = self._results.balance()
+        if "scenario" not in frame.columns.names:
+            return plot_balances({"power by source": frame}, self._n.carriers)
+        names = dict.fromkeys(frame.columns.get_level_values("scenario"))
+        carriers = self._n.carriers
+        if isinstance(carriers.index, pd.MultiIndex):
+            carriers = pd.DataFrame(carriers.xs(next(iter(names)), level=0))
+        return plot_balances({f"power by source, {name}": pd.DataFrame(frame[name]) for name in names}, carriers)
 
     def gantt(self) -> Figure:
         """Draw the modes, checkpoints and restarts of each job over time."""
-        return plot_gantt(self._results.schedule(), self._results.gpus().index)
+        return plot_gantt(by_scenario(self._results.schedule()), self._results.gpus().index)
 
     def composition(self, site: str) -> Figure:
         """Draw what the load of a site consists of."""
@@ -61,8 +68,9 @@ class NetworkPlots:
 
     def prices(self) -> Figure:
         """Draw the price at the grid bus of each AIDC, and the power it draws there."""
-        meter = pd.DataFrame(self._results.expected_power().xs("meter", axis=1, level="part"))
-        return plot_prices(self._results.grid_prices(), meter, str(self._results.status.get("prices", "")))
+        results = self._results
+        meter = pd.DataFrame(results.expected(results.power()).xs("meter", axis=1, level="part"))
+        return plot_prices(results.expected(results.grid_prices()), meter, str(results.status.get("prices", "")))
 
     def map(self, headroom: pd.Series[float] | None = None) -> Figure:
         """Draw the network on a map with its AIDCs, and if headroom by bus (MW) is given, buses coloured by it."""

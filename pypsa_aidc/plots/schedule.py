@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from pypsa_aidc.network.results.scenarios import ALL
 from pypsa_aidc.plots.style import (
     BLACK,
     BROWN,
@@ -91,13 +92,26 @@ _RIGHT_OF_START: Any = [(0.0, -0.5), (0.0, 0.5), (0.9, 0.0), (0.0, -0.5)]
 """A triangle that begins at its place instead of lying around it; its first corner is the place."""
 
 
+def by_scenario(steps: pd.DataFrame) -> pd.DataFrame:
+    """Steps with jobs named by scenario where they do not do the same in all of them."""
+    if "scenario" not in steps:
+        return steps
+    key, apart = steps["site"] + "\0" + steps["job"], steps["scenario"] != ALL
+    split = key.isin(key[apart])
+    copies = [steps[~split]]
+    for name in dict.fromkeys(steps.loc[apart, "scenario"]):
+        own = steps[split & (~apart | (steps["scenario"] == name))]
+        copies.append(own.assign(job=own["job"] + f" in {name}"))
+    return pd.concat(copies)
+
+
 @styled
 def plot_overview(results: Results) -> Figure:
     """Draw power at the meter of each AIDC, and GPUs and progress of each job, over time.
 
     Jobs have the colour of their site; of one site alone, each has a colour of its own.
     """
-    power = results.expected_power()
+    power = results.expected(results.power())
     meter = pd.DataFrame(power.xs("meter", axis=1, level="part"))
     edges, trained = slot_edges(power.index), bool(results.sites)
     figure, axes = canvas(3 if trained else 1, 1, sharex=True, height=7.2 if trained else 3.2)
@@ -111,7 +125,7 @@ def plot_overview(results: Results) -> Figure:
     legend(first)
     if trained:
         second, third = axes[1:, 0]
-        gpus, steps = results.gpus(), results.schedule()
+        gpus, steps = results.expected(results.gpus()), results.schedule()
         looks = _looks(gpus.columns, sites=list(meter))
         for key in gpus.columns:
             name = " ".join(map(str, tuple(key)))
@@ -127,7 +141,7 @@ def plot_overview(results: Results) -> Figure:
 @styled
 def plot_composition(results: Results, site: str) -> Figure:
     """Draw what the load of a site consists of, at the meter: base, each job, idle GPUs (Fig. 10 of [1])."""
-    power = pd.DataFrame(results.expected_power()[site])
+    power = pd.DataFrame(results.expected(results.power())[site])
     parts = [str(part) for part in power if part not in ("IT", "meter")]
     figure, axes = canvas()
     axis = axes[0, 0]
@@ -154,7 +168,7 @@ def plot_composition(results: Results, site: str) -> Figure:
 @styled
 def plot_execution(results: Results, site: str) -> Figure:
     """Draw GPU use, stacked by job and below the pool, and training progress of one site (Fig. 11 of [1])."""
-    gpus, steps = pd.DataFrame(results.gpus()[site]), results.schedule()
+    gpus, steps = pd.DataFrame(results.expected(results.gpus())[site]), results.schedule()
     figure, axes = canvas(2, 1, sharex=True)
     upper, lower = axes[:, 0]
     edges, base = slot_edges(gpus.index), np.zeros(len(gpus))
@@ -199,12 +213,15 @@ def _progress_line(
     results: Results, steps: pd.DataFrame, key: Any, edges: NDArray[np.float64]
 ) -> tuple[list[float], list[float]]:
     """Times and shares of the tranche (%): a job gains evenly while an edge runs, and nothing in the rest of a slot."""
-    done = results.progress()[key]
+    done = results.expected(results.progress())[key]
     own = steps[(steps["site"] == key[0]) & (steps["job"] == key[1])]
     firsts, lasts = positions(done.index, own["start"]), positions(done.index, own["last"])
     share = 100 * done.to_numpy(float)
     (load,) = [each for each in results.sites[key[0]].loads.values() if each.name == key[1]]
     begun = 100 * float(sum(load.rules.shares[: load.rules.progress]))
+    if "scenario" in own and (own["scenario"] != ALL).any():
+        # What is expected of several paths gains in each of their slots.
+        return list(edges), [begun, *share]
     times, shares = [edges[0]], [begun]
     periods = done.index.get_level_values(0) if isinstance(done.index, pd.MultiIndex) else np.zeros(len(done))
     starts = np.append(0, np.flatnonzero(periods[1:] != periods[:-1]) + 1)

@@ -331,10 +331,5 @@ def place_labels(axes: Axes, tags: Sequence[tuple[float, float, str]], gap: floa
                 break
 
 
-def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether two boxes (left, right, bottom, top) share more than a border."""
-    return one[0] < other[1] and one[1] > other[0] and one[2] < other[3] and one[3] > other[2]
-
-
 def _pixels(axes: Axes, tags: Sequence[tuple[float, float, str]]) -> list[tuple[float, float]]:
     return [(float(px), float(py)) for px, py in (axes.transData.transform((x, y)) for x, y, _ in tags)]

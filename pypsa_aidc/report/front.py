@@ -127,7 +127,7 @@ def write_report(
 def compose(n: Network, given: Attachments, exclusive: tuple[str, ...] = (), title: str = "") -> Document:
     """Put a report together; parameters as for `report`."""
     accessor = Results(n)
-    meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part"))
+    meters = pd.DataFrame(accessor.expected(accessor.power()).xs("meter", axis=1, level="part"))
     chosen, found, served = meters.index, accessor.sites, accessor.fleets
     checked, made_up = audit(n, exclusive=exclusive), origins.made_up(n, given)
     parts = (
@@ -164,7 +164,7 @@ def _notices(n: Network, audit: AuditReport, synthetic: Sequence[str]) -> tuple[
         What of the report is made up, by name.
     """
     status = Results(n).status
-    found = [*_on_status(status), *_on_prices(n, status)]
+    found = [*_on_status(status), *_on_prices(status)]
     if not audit.passed:
         worst = audit.violations.iloc[0]
         text = (
@@ -175,8 +175,8 @@ def _notices(n: Network, audit: AuditReport, synthetic: Sequence[str]) -> tuple[
     if synthetic:
         found.append(Notice("warning", f"Synthetic, not measured: {'; '.join(synthetic)}."))
     if n.has_scenarios:
-        first = n.scenarios[0]
-        found.append(Notice("warning", f"The network has scenarios: power and GPUs are those of {first!r}."))
+        told = "drawings show the expectation over them, schedules and calls each of them."
+        found.append(Notice("note", f"The network has {len(n.scenarios)} scenarios: {told}"))
     return tuple(sorted(found, key=lambda notice: ("danger", "warning", "note").index(notice.level)))
 
 
@@ -211,9 +211,7 @@ def _on_status(status: Mapping[str, object]) -> list[Notice]:
     return found
 
 
-def _on_prices(n: Network, status: Mapping[str, object]) -> list[Notice]:
-    if n.has_scenarios:
-        return [Notice("note", "No prices are shown: with scenarios, PyPSA scales them by probability.")]
+def _on_prices(status: Mapping[str, object]) -> list[Notice]:
     if str(status.get("prices", sections.NO_PRICES)) != sections.NO_PRICES:
         return []
     why = "the solve was told to do without" if status else "it is not known where those in the file come from"

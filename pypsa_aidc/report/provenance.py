@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 import pandas as pd
 
@@ -16,8 +14,8 @@ from pypsa_aidc.network.spec.column import COLUMN
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report.attachments import Attachments
 from pypsa_aidc.report.document import Section
+from pypsa_aidc.versions import versions
 
-_PACKAGES = ("pypsa-aidc", "pypsa", "linopy", "highspy", "pandas", "xarray", "numpy")
 _SOLVE = {
     "objective": "objective (USD)",
     "bound": "bound (USD)",
@@ -52,17 +50,6 @@ def section(n: Network, given: Attachments, synthetic: tuple[str, ...]) -> Secti
     )
     text = ("The same network, options and versions give the same file, byte for byte; that is why it bears no date.",)
     return Section("Provenance", text, (), tables)
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages the results depend on."""
-    found = {"Python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = _own_version() if package == "pypsa-aidc" else "not installed"
-    return found
 
 
 def made_up(n: Network, given: Attachments) -> tuple[str, ...]:
@@ -114,9 +101,3 @@ def _pairs(record: Mapping[str, object]) -> pd.DataFrame:
 def _cut(value: object) -> str:
     text = shown(value) if not isinstance(value, list) else ", ".join(map(str, value)) or "none"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text):,} characters)"
-
-
-def _own_version() -> str:
-    from pypsa_aidc import __version__
-
-    return __version__

@@ -6,8 +6,9 @@ import pandas as pd
 
 from pypsa_aidc.markup import Table, shown, usd
 from pypsa_aidc.network import AuditReport, Fleet, Network, Results
+from pypsa_aidc.network.pypsa_api import rows
 from pypsa_aidc.network.results.costs import TOTAL, rewards
-from pypsa_aidc.network.results.scenarios import EXPECTED
+from pypsa_aidc.network.results.scenarios import in_scenarios, probabilities
 from pypsa_aidc.report.document import Fact, Picture, Section
 
 MOST_DRAWN = 6
@@ -28,20 +29,17 @@ _FORMS = {
 def facts(n: Network, audit: AuditReport) -> tuple[Fact, ...]:
     """The numbers that a reader looks for first."""
     accessor = Results(n)
-    found, status = [], accessor.status
+    found = []
     if accessor.sites:
         jobs = sum(len(site.loads) for site in accessor.sites.values())
         found += [Fact("sites", str(len(accessor.sites))), Fact("jobs", str(jobs))]
     if accessor.fleets:
         found.append(Fact("fleets", str(len(accessor.fleets))))
-    if not n.has_scenarios:
-        found.append(Fact("operating cost", usd(float(accessor.costs()["cost"].sum())), "USD"))
-        if _has_prices(accessor):
-            found.append(Fact("bill", usd(_paid(accessor)), "USD"))
-    elif "objective" in status:
-        found.append(Fact("objective", usd(float(str(status["objective"]))), "USD"))
+    found.append(Fact("operating cost", usd(float(accessor.costs()["cost"].sum())), "USD"))
+    if _has_prices(accessor):
+        found.append(Fact("bill", usd(_paid(accessor)), "USD"))
     summary = _summary(n)
-    meters = pd.DataFrame(accessor.expected_power().xs("meter", axis=1, level="part")).sum(axis=1)
+    meters = pd.DataFrame(accessor.expected(accessor.power()).xs("meter", axis=1, level="part")).sum(axis=1)
     found += [
         Fact("energy at the meters", shown(float(summary["energy"].sum())), "MWh"),
         Fact("peak of all meters", shown(float(meters.max())), "MW"),
@@ -65,12 +63,11 @@ def summary(n: Network) -> Section:
             "Energy, peak and least power are those at the meter; waiting hours are summed over the jobs of a site, "
             "before they are done; boundary idle is what is left of the last slot of a training edge."
         )
-    if not n.has_scenarios:
-        costs = accessor.costs()
-        total = pd.DataFrame([{"component": "all", "carrier": "", "cost": costs["cost"].sum()}])
-        every = pd.concat([costs.reset_index(), total], ignore_index=True)
-        tables.append(Table("Operating costs", _without_dust(every), costs.attrs["units"]))
-        tables.append(Table("What it pays", _payers(n, accessor, float(costs["cost"].sum())), {"value": "USD"}))
+    costs = accessor.costs()
+    total = pd.DataFrame([{"component": "all", "carrier": "", **costs.drop(columns="energy").sum()}])
+    every = pd.concat([costs.reset_index(), total], ignore_index=True)
+    tables.append(Table("Operating costs", _without_dust(every), costs.attrs["units"]))
+    tables.append(Table("What it pays", _payers(n, accessor, float(costs["cost"].sum())), {"value": "USD"}))
     return Section("Summary", tuple(text), (), tuple(tables))
 
 
@@ -78,7 +75,7 @@ def _payers(n: Network, accessor: Results, cost: float) -> pd.DataFrame:
     """From the objective of the solver to the operating cost of the network, and beside it the bill of the AIDCs."""
     status, rows = accessor.status, []
     if "objective" in status:
-        objective, constant = float(str(status["objective"])), rewards(n)
+        objective, constant = float(str(status["objective"])), _expected_rewards(n)
         gap = (
             f"what the solver minimised, to a gap of {100 * float(str(status['gap'])):.3g} %; feed-in counts as revenue"
         )
@@ -96,12 +93,17 @@ def _payers(n: Network, accessor: Results, cost: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "value", "meaning"])
 
 
+def _expected_rewards(n: Network) -> float:
+    if not n.has_scenarios:
+        return rewards(n)
+    weights = probabilities(n)
+    return sum(weights[name] * rewards(one) for name, one in in_scenarios(n).items())
+
+
 def balance(n: Network) -> Section:
     """What fed the network, and what it fed."""
-    if n.has_scenarios:
-        return Section("Balance", absent=("The network has scenarios: there is no single balance to show.",))
     accessor = Results(n)
-    frame = accessor.balance()
+    frame = accessor.expected(accessor.balance())
     energy = frame.mul(n.snapshot_weightings["stores"].loc[frame.index], axis=0).sum().round(9) + 0.0
     curtailed = energy["curtailment"]
     sources = energy.drop([*_USES, "curtailment"])
@@ -150,7 +152,7 @@ def execution(n: Network) -> Section:
     """GPUs, progress and composition of the load, site by site."""
     accessor = Results(n)
     found, pictures, text = accessor.sites, [], []
-    power, gpus, progress = accessor.expected_power()[list(found)], accessor.gpus(), accessor.progress()
+    power, gpus, progress = accessor.expected(accessor.power())[list(found)], accessor.gpus(), accessor.progress()
     if len(found) > 1:
         alt = f"Power at the meter, GPUs and progress of {len(found)} sites over time."
         pictures.append(Picture("All sites", alt, accessor.plot()))
@@ -158,8 +160,9 @@ def execution(n: Network) -> Section:
         text.append(f"{len(found)} sites: none is drawn alone; all are in the workbook.")
         found = {}
     for site in found.values():
-        meter, used = power[site.name, "meter"], pd.DataFrame(gpus[site.name]).sum(axis=1)
-        ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in progress[site.name].iloc[-1].items())
+        meter, used = power[site.name, "meter"], pd.DataFrame(accessor.expected(gpus)[site.name]).sum(axis=1)
+        done = accessor.expected(progress)[site.name].iloc[-1]
+        ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in done.items())
         alt = f"Power of {site.name} at the meter by part over time, {shown(meter.min())} to {shown(meter.max())} MW."
         title = f"{site.name}: what the load consists of"
         pictures.append(Picture(title, alt, accessor.plot.composition(site.name)))
@@ -179,8 +182,8 @@ def execution(n: Network) -> Section:
 def fleets(n: Network) -> Section:
     """Terms, power, calls and limits of all fleets."""
     accessor = Results(n)
-    found, power, calls, limits = accessor.fleets, accessor.power(), accessor.calls(), accessor.fleet_limits()
-    sizes = accessor.fleet_sizes()
+    found, power, calls = accessor.fleets, accessor.expected(accessor.power()), accessor.calls()
+    limits, sizes = accessor.fleet_limits(), accessor.expected(accessor.fleet_sizes())
     renamed = sizes.rename(columns={"energy": "relief", "hours": "hours_of_relief"})
     served = _summary(n).loc[list(found), ["energy", "peak", "least"]]
     both = renamed.join(served.rename(columns={"energy": "served"}))
@@ -216,7 +219,7 @@ def fleets(n: Network) -> Section:
 
 
 def _terms(n: Network, fleet: Fleet) -> dict[str, object]:
-    terms, row = fleet.terms, n.generators.loc[fleet.name]
+    terms, row = fleet.terms, n.generators.loc[rows(n.generators.index, fleet.name)].iloc[0]
     bounds = f"free, {shown(float(row['p_nom_min']))} to {shown(float(row['p_nom_max']))} MW"
     return {
         "fleet": fleet.name,
@@ -271,16 +274,16 @@ def prices(n: Network, values: pd.DataFrame | None) -> Section:
     """Prices at the AIDCs, what each of their parts pays, and what flexibility is worth."""
     accessor = Results(n)
     pictures, tables, text, absent = [], [], [], []
-    if n.has_scenarios or not _has_prices(accessor):
+    if not _has_prices(accessor):
         absent.append("There are no prices to show, and so no payments: see the notice at the top.")
     else:
-        price = accessor.grid_prices()
+        price, every = accessor.expected(accessor.grid_prices()), accessor.grid_prices()
         spread = ", ".join(f"{site} {shown(price[site].min())} to {shown(price[site].max())}" for site in price)
         whose = " and ".join(word for word, there in (("site", accessor.sites), ("fleet", accessor.fleets)) if there)
         title = f"Prices at the grid bus of each {whose}"
         pictures.append(Picture(title, f"{title} over time, USD/MWh: {spread}.", accessor.plot.prices()))
         tables.append(Table("Bill", _without_dust(accessor.bill())))
-        tables.append(Table("Prices by snapshot", price, dict.fromkeys(map(str, price.columns), "USD/MWh"), long=True))
+        tables.append(Table("Prices by snapshot", every, dict.fromkeys(map(str, every.columns), "USD/MWh"), long=True))
         text.append(
             "A price says what one more MWh would cost while every job keeps its schedule. Parts of a site are at IT "
             "level, before the PUE, and pay the price of its grid bus times the PUE. The value of timing is what the "
@@ -322,8 +325,8 @@ def audit(report: AuditReport) -> Section:
 
 def _summary(n: Network) -> pd.DataFrame:
     """One row a site or fleet; with scenarios, what is expected over them."""
-    summary = Results(n).summary()
-    return pd.DataFrame(summary.xs(EXPECTED, level="scenario")) if n.has_scenarios else summary
+    accessor = Results(n)
+    return accessor.expected(accessor.summary())
 
 
 def _has_prices(accessor: Results) -> bool:

@@ -15,7 +15,7 @@ from pypsa_aidc.plain import counted
 from pypsa_aidc.plots.service import plot_allocation, plot_replay
 from pypsa_aidc.report.document import Document, Fact, Notice, Picture, Section
 from pypsa_aidc.report.front import NEEDED, WRITERS, replace_file
-from pypsa_aidc.report.provenance import versions
+from pypsa_aidc.versions import versions
 
 if TYPE_CHECKING:
     from pypsa_aidc.headroom import ServiceStudy

@@ -20,6 +20,7 @@ from .rules import Rules
 from .run import Run
 from .throughput import CAMPUS_EFFICIENCY, NARAYANAN_EFFICIENCY, EfficiencyModel
 from .transformer import Experts, LatentAttention, Transformer
+from .transitions import Transition
 
 __all__ = [
     "CAMPUS_EFFICIENCY",
@@ -51,6 +52,7 @@ __all__ = [
     "Step",
     "TrainingLoad",
     "Transformer",
+    "Transition",
     "calibrate",
     "cheapest_path",
     "cheapest_through",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
@@ -61,6 +63,43 @@ class Frontier:
         faults.raise_any()
 
     @classmethod
+    def presets(cls) -> tuple[str, ...]:
+        """Return the names of the published frontiers; each has one point, and its source says whose.
+
+        Examples
+        --------
+        >>> Frontier.presets()
+        ('V100-150W', 'B200-MaxQ')
+        """
+        return tuple(dict.fromkeys(_published()["name"]))
+
+    @classmethod
+    def preset(cls, name: str) -> Frontier:
+        """Return a published frontier.
+
+        Parameters
+        ----------
+        name
+            One of `presets`.
+
+        Raises
+        ------
+        InputError
+            No such frontier.
+
+        Examples
+        --------
+        >>> capped = Frontier.preset("V100-150W")
+        >>> round(100 * (1 - capped.power[0] * capped.time[0]), 1)  # per cent of energy
+        13.7
+        """
+        faults = Faults(f"Frontier {name!r}")
+        faults.require(name in cls.presets(), "name", name, f"one of {', '.join(cls.presets())}")
+        faults.raise_any()
+        rows = _published().query("name == @name")
+        return cls(tuple(rows["power"]), tuple(rows["time"]), str(rows["source"].iloc[0]))
+
+    @classmethod
     def read(cls, source: str | Path) -> Frontier:
         """Read the points of a frontier.
 
@@ -98,6 +137,12 @@ class Frontier:
                 capped = replace(mode, it_power=mode.it_power * power, flops_per_s=mode.flops_per_s / time, cap=power)
                 every.append(capped)
         return tuple(mode for mode in every if not any(_beats(other, mode) for other in every))
+
+
+@cache
+def _published() -> pd.DataFrame:
+    with (files("pypsa_aidc.training") / "frontiers.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
 
 
 def _beats(one: Mode, other: Mode) -> bool:

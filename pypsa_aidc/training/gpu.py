@@ -41,8 +41,9 @@ class GPU:
     processors
         Multiprocessors that share the tiles of a matrix product.
     matmul
-        Share of the peak that the best large matrix products reach, in (0, 1]. In the presets of NVIDIA and AMD from
-        the table of maximum achievable matmul FLOPS in "Machine Learning Engineering" (Bekman 2024).
+        Share of the peak that the best large matrix products reach, in (0, 1]. Measured, but for H20 and TPU: the table
+        of maximum achievable matmul FLOPS (MAMF) in Bekman, "Machine Learning Engineering", chapter on accelerators,
+        bf16 without sparsity. `gpus.csv` has the figures, and a range where there are two or none.
     attention
         Share of the peak that fused attention reaches if all s² scores are counted, in (0, 2]; kernels that skip the
         causal half may pass 1. In the presets fitted to long sequences (A100, H100), else taken over.

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.plain import large, settle
 from pypsa_aidc.training.job import Job
 from pypsa_aidc.training.layout import Layout, Size
 from pypsa_aidc.training.mode_table import Mode, ModeTable
 from pypsa_aidc.training.rules import Rules
+from pypsa_aidc.training.transitions import Beginning, Transition
 from pypsa_aidc.units import SECONDS_PER_HOUR
 
 
@@ -37,11 +38,17 @@ class TrainingLoad:
         Mode of fixed continuous training, for comparison; it need not be among `modes` and may be a dominated one.
     description
         Where `work` comes from, for people; not used in any computation.
+    transitions
+        What changes between single pairs of modes take. Pairs that are not listed cost `mode_change_cost` of the rules
+        and are allowed as these say.
+    gpu_value
+        USD for each GPU-hour that the job occupies; `None` for the value of its site. A job that others should wait
+        for has a higher one.
 
     Raises
     ------
     InputError
-        Any field out of range, or two modes of one size.
+        Any field out of range, two modes of one size, or a transition of no mode or told twice.
 
     Examples
     --------
@@ -58,6 +65,8 @@ class TrainingLoad:
     deadline: float | None = None
     baseline: Mode | None = None
     description: str = ""
+    transitions: tuple[Transition, ...] = ()
+    gpu_value: float | None = None
 
     def __post_init__(self) -> None:
         faults = Faults(f"TrainingLoad {self.name!r}")
@@ -76,17 +85,31 @@ class TrainingLoad:
         if self.deadline is not None:
             arrival = self.rules.arrival if isinstance(self.rules, Rules) else 0.0
             faults.number("deadline", self.deadline, above=arrival)
+        if self.gpu_value is not None:
+            faults.number("gpu_value", self.gpu_value, at_least=0)
+        labels = [mode.label for mode in modes if isinstance(mode, Mode)]
+        given = tuple(self.transitions) if isinstance(self.transitions, Iterable) else (self.transitions,)
+        pairs = [(each.before, each.after) for each in given if faults.kind("transitions", each, Transition, _PAIRS)]
+        for pair in dict.fromkeys(pairs):
+            faults.require(pairs.count(pair) == 1, "transitions", pair, "each pair of modes once")
+            for label in pair:
+                faults.require(label in labels, "transitions", label, f"one of {', '.join(labels)}")
         faults.raise_any()
+        object.__setattr__(self, "transitions", given)
         object.__setattr__(self, "modes", tuple(sorted(modes, key=lambda mode: (mode.gpus, mode.size, -mode.cap))))
-        settle(self, real=("work", "deadline"))
+        settle(self, real=("work", "deadline", "gpu_value"))
 
     @classmethod
+    @checked
     def of(
         cls,
         job: Job,
         modes: ModeTable | Iterable[Mode],
         rules: Rules | None = None,
         baseline: Size | Layout | None = None,
+        *,
+        transitions: tuple[Transition, ...] = (),
+        gpu_value: float | None = None,
         **options: Any,
     ) -> TrainingLoad:
         """Build a load from a descriptor and its modes.
@@ -101,6 +124,10 @@ class TrainingLoad:
             Rules, or leave out and give their fields as `options`.
         baseline
             Size (p, q, d) or `Layout` of the mode of fixed training, feasible but maybe dominated.
+        transitions
+            What changes between single pairs of modes take; see the class.
+        gpu_value
+            USD for each GPU-hour that the job occupies, at least 0; `None` for the value of its site.
         options
             Fields of `Rules`.
 
@@ -131,7 +158,7 @@ class TrainingLoad:
         fixed = None
         if baseline is not None:
             fixed = modes.mode(baseline) if isinstance(modes, ModeTable) else _of_size(job.name, usable, baseline)
-        return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description)
+        return cls(job.name, job.tranche_flops, usable, rules, job.deadline, fixed, description, transitions, gpu_value)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the work, and what each mode makes of it."""
@@ -166,6 +193,81 @@ class TrainingLoad:
         """Hours that the whole tranche takes in one mode without pause or loss."""
         return self.work / mode.flops_per_s / SECONDS_PER_HOUR
 
+    def beginning(self, before: int | None, mode: int, *, waited: bool = False) -> Beginning | None:
+        """Say what the first edge in a mode takes.
+
+        Parameters
+        ----------
+        before
+            Position of the mode of the edge before; `None` if there was none.
+        mode
+            Position of the mode.
+        waited
+            Whether the job has waited since.
+
+        Returns
+        -------
+        Beginning or None
+            Hours, energy and cost; `None` if the change is not allowed.
+        """
+        if waited:
+            kept = self.rules.mode_changes == "never" and before not in (None, mode)
+            return None if kept else Beginning(self.rules.restart_hours, self.rules.restart_energy, restart=True)
+        if before in (None, mode):
+            return Beginning()
+        assert before is not None
+        pair = (self.modes[before].label, self.modes[mode].label)
+        listed = next((each for each in self.transitions if (each.before, each.after) == pair), None)
+        if self.rules.mode_changes != "free" or (listed is not None and not listed.allowed):
+            return None
+        if listed is None:
+            return Beginning(cost=self.rules.mode_change_cost)
+        return Beginning(listed.hours, listed.energy, listed.cost)
+
+    @property
+    def tracks_mode(self) -> bool:
+        """Whether what an edge takes depends on the mode of the edge before."""
+        return bool(self.rules.mode_changes != "free" or self.rules.mode_change_cost or self.transitions)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether what is allowed, or what it costs, depends on what the job did before, beside its progress."""
+        return self.rules.has_memory or bool(self.transitions)
+
+    @property
+    def costs_changes(self) -> bool:
+        """Whether a change of mode may cost money."""
+        return bool(self.rules.mode_change_cost or any(each.cost for each in self.transitions))
+
+    def repeated(self, tranches: int) -> TrainingLoad:
+        """Return the load that does several tranches one after the other, with one deadline for all of them.
+
+        Parameters
+        ----------
+        tranches
+            How many, of the same work and the same segments each; the present deadline is that of all.
+
+        Raises
+        ------
+        InputError
+            Less than one tranche, or a tranche that has begun.
+        """
+        faults = Faults(f"TrainingLoad {self.name!r}, repeated")
+        faults.number("tranches", tranches, at_least=1, integer=True)
+        faults.require(self.rules.progress == 0, "progress", self.rules.progress, "0: no tranche has begun")
+        faults.raise_any()
+        segments = self.rules.segments
+        shares = tuple(share / tranches for share in self.rules.shares) * tranches
+        rules = replace(self.rules, segments=segments * tranches if isinstance(segments, int) else shares)
+        return replace(self, work=self.work * tranches, rules=rules)
+
+    def with_modes(self, modes: Iterable[Mode]) -> TrainingLoad:
+        """Return the load with other modes, and the transitions between those that are left."""
+        kept = tuple(modes)
+        labels = {mode.label for mode in kept}
+        pairs = tuple(each for each in self.transitions if {each.before, each.after} <= labels)
+        return replace(self, modes=kept, transitions=pairs)
+
     def with_rules(self, **changes: Any) -> TrainingLoad:
         """Return the load with some fields of its rules changed."""
         return replace(self, rules=replace(self.rules, **changes))
@@ -173,7 +275,7 @@ class TrainingLoad:
     def within(self, gpus: int) -> TrainingLoad:
         """Return the load with its modes that fit into a pool of GPUs, or with all if none does."""
         fitting = tuple(mode for mode in self.modes if mode.gpus <= gpus)
-        return self if len(fitting) in (0, len(self.modes)) else replace(self, modes=fitting)
+        return self if len(fitting) in (0, len(self.modes)) else self.with_modes(fitting)
 
     def fixed(self, size: Size | None = None) -> TrainingLoad:
         """Return the load that runs in one mode from arrival to completion, without checkpoints, as S1 of [1].
@@ -182,7 +284,7 @@ class TrainingLoad:
         """
         left = self.work * sum(self.rules.shares[self.rules.progress :])
         rules = replace(self.rules, segments=1, progress=0, waiting=False, jump=None)
-        return replace(self, work=left, modes=(self.mode(size),), rules=rules)
+        return replace(self.with_modes((self.mode(size),)), work=left, rules=rules)
 
     def recorded(self, size: Size | None = None) -> TrainingLoad:
         """Return the fixed load with a checkpoint recorded after each segment, as S2 of [1].
@@ -191,7 +293,10 @@ class TrainingLoad:
         only by the `checkpoint_hours` of every segment.
         """
         fixed, segments = self.fixed(size), self.rules.count - self.rules.progress
-        return fixed.with_rules(checkpoint_hours=segments * self.rules.checkpoint_hours)
+        return fixed.with_rules(
+            checkpoint_hours=segments * self.rules.checkpoint_hours,
+            checkpoint_energy=segments * self.rules.checkpoint_energy,
+        )
 
     def slow(self, coverage: float = 0.9) -> TrainingLoad:
         """Return the load with every mode at the slow end of its prediction interval; measured modes stay as they are.
@@ -212,7 +317,7 @@ class TrainingLoad:
 
     def pausable(self, size: Size | None = None) -> TrainingLoad:
         """Return the load that may wait at checkpoints but runs in one mode only."""
-        return replace(self, modes=(self.mode(size),))
+        return self.with_modes((self.mode(size),))
 
     def idealized(self) -> TrainingLoad:
         """Return the load without checkpoint continuity, as S3 of [1]: a bound that no job can execute."""
@@ -222,7 +327,7 @@ class TrainingLoad:
             arrival=self.rules.arrival,
             progress=self.rules.progress,
         )
-        return replace(self, rules=rules)
+        return replace(self, rules=rules, transitions=())
 
     def mode(self, size: Size | None = None) -> Mode:
         """Return the mode of the given (p, q, d), or the baseline.
@@ -243,6 +348,9 @@ class TrainingLoad:
         faults.raise_any()
         assert self.baseline is not None
         return self.baseline
+
+
+_PAIRS = "a list of Transitions"
 
 
 def _of_size(job: str, modes: Iterable[Mode], size: Size | Layout) -> Mode:

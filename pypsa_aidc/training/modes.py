@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.training.calibration import Calibration
 from pypsa_aidc.training.candidates import Candidates
 from pypsa_aidc.training.gpu import GPU
@@ -28,6 +28,7 @@ _DIGITS = 11
 """Digits to which two throughputs or powers have to agree to count as equal in the dominance rule."""
 
 
+@checked
 def generate_modes(
     job: Job,
     gpu: GPU | str,

@@ -35,16 +35,22 @@ class Rules:
     progress
         Segments that are already done at the start.
     restart_hours, restart_energy
-        Time (h) and extra IT energy (MWh, drawn in the first slot) of the first edge after a wait.
-    checkpoint_hours
-        Time in hours to write the checkpoint at the end of each segment, at the power of the mode.
+        Time (h) and extra IT energy (MWh, drawn in the first slot) of the first edge after a wait. A warm-up of w hours
+        at a share r of the throughput takes w·(1 - r) hours more: add them.
+    checkpoint_hours, checkpoint_energy
+        Time in hours to write the checkpoint at the end of each segment, at the power of the mode; and extra IT energy
+        (MWh a checkpoint, for storage and network), drawn evenly over the edge that writes it.
     min_run, min_wait
         Least hours of uninterrupted running (completion excepted) and of waiting.
     mode_changes
         ``"free"``; ``"after_wait"`` keeps the mode from edge to edge and lets it change at a resume; ``"never"``
         keeps one mode for the whole tranche.
     mode_change_cost
-        USD for each change of mode between two edges without a wait in between.
+        USD for each change of mode between two edges without a wait in between; what single pairs of modes cost
+        otherwise, `TrainingLoad.transitions` says.
+    held_gpus
+        GPUs that the job keeps from its arrival to its completion, whether it computes on them or not: nobody else can
+        use them, and their hours cost `gpu_value`. 0 frees whatever its mode does not need, and all while it waits.
 
     Raises
     ------
@@ -72,10 +78,12 @@ class Rules:
     restart_hours: float = 0.0
     restart_energy: float = 0.0
     checkpoint_hours: float = 0.0
+    checkpoint_energy: float = 0.0
     min_run: float = 0.0
     min_wait: float = 0.0
     mode_changes: ModeChanges = "free"
     mode_change_cost: float = 0.0
+    held_gpus: int = 0
 
     def __post_init__(self) -> None:
         faults = Faults("Rules")
@@ -86,6 +94,7 @@ class Rules:
             faults.number("jump", self.jump, at_least=1, integer=True)
         for field in _AMOUNTS:
             faults.number(field, getattr(self, field), at_least=0)
+        faults.number("held_gpus", self.held_gpus, at_least=0, integer=True)
         choices = ("free", "after_wait", "never")
         faults.require(self.mode_changes in choices, "mode_changes", self.mode_changes, f"one of {', '.join(choices)}")
         if not self.continuity:
@@ -98,7 +107,7 @@ class Rules:
                     "Without checkpoint continuity there is nothing to restart, wait for or keep.",
                 )
         faults.raise_any()
-        settle(self, whole=("jump", "progress"), real=_AMOUNTS)
+        settle(self, whole=("jump", "progress", "held_gpus"), real=_AMOUNTS)
 
     def _check_segments(self, faults: Faults) -> None:
         given: Any = self.segments
@@ -143,6 +152,7 @@ class Rules:
             or self.min_wait
             or self.mode_change_cost
             or self.mode_changes != "free"
+            or self.held_gpus
         )
 
 
@@ -151,6 +161,7 @@ _AMOUNTS = (
     "restart_hours",
     "restart_energy",
     "checkpoint_hours",
+    "checkpoint_energy",
     "min_run",
     "min_wait",
     "mode_change_cost",
@@ -160,9 +171,11 @@ _BOUND_TO_CHECKPOINTS: dict[str, object] = {
     "restart_hours": 0.0,
     "restart_energy": 0.0,
     "checkpoint_hours": 0.0,
+    "checkpoint_energy": 0.0,
     "min_run": 0.0,
     "min_wait": 0.0,
     "mode_changes": "free",
     "mode_change_cost": 0.0,
+    "held_gpus": 0,
     "jump": None,
 }

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -74,16 +75,16 @@ class Day:
 
 def run(config: Config, arguments: argparse.Namespace, console: Console) -> None:
     """Solve all days, print and save the tables."""
-    year = _read(config)
+    file = study.data_file(config.file)
+    year = _read(file, config.timezone)
     complete = _complete_days(year)
     chosen = [*_spread(complete, config.days), _most_negative(complete)]
-    rows = []
-    for scaling in config.scalings:
-        factor = 1.0 if scaling == "capacity" else _energy_factor(config, year)
-        for position, day in enumerate(chosen):
-            counted = position < config.days
-            rows.append({"scaling": scaling, "factor": factor, "counted": counted} | _solve_day(config, day, factor))
-    days = pd.DataFrame(rows)
+    factors = {scaling: 1.0 if scaling == "capacity" else _energy_factor(config, year) for scaling in config.scalings}
+    how = {"file": file, "timezone": config.timezone, "preset": config.preset, "gap": config.gap}
+    points = [{"factor": factors[scaling], "day": day.label, **how} for scaling in config.scalings for day in chosen]
+    days = study.sweep(solve_day, points, arguments, "days").drop(columns=list(how))
+    days.insert(0, "scaling", [scaling for scaling in config.scalings for _ in chosen])
+    days.insert(2, "counted", [position < config.days for position in range(len(chosen))] * len(config.scalings))
     distribution = _distribution(config, days[days["counted"]])
     study.save(days, arguments.out, "days")
     study.save(distribution, arguments.out, "distribution")
@@ -96,14 +97,15 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
         console.print(f"wrote {target}", highlight=False)
 
 
-def _read(config: Config) -> pd.DataFrame:
+@cache
+def _read(file: Path, timezone: str) -> pd.DataFrame:
     """Read the year in local time: wind and sun as shares of their highest hour, NaN kept."""
-    table = pd.read_csv(study.data_file(config.file), parse_dates=["utc"], index_col="utc")
-    faults = Faults(config.file)
+    table = pd.read_csv(file, parse_dates=["utc"], index_col="utc")
+    faults = Faults(file.name)
     for column in COLUMNS:
         faults.require(column in table, "columns", list(table.columns), f"a column {column!r}")
     faults.raise_any()
-    year = table[list(COLUMNS)].rename(columns=COLUMNS).tz_localize("UTC").tz_convert(config.timezone)
+    year = table[list(COLUMNS)].rename(columns=COLUMNS).tz_localize("UTC").tz_convert(timezone)
     for source in ("wind", "PV"):
         year[source] /= year[source].max()
     return year
@@ -132,15 +134,16 @@ def _energy_factor(config: Config, year: pd.DataFrame) -> float:
     return float(own) / mean_day
 
 
-def _solve_day(config: Config, day: Day, factor: float) -> dict[str, object]:
-    n = _network(config, day, factor)
-    values = {scenario: _solve(config, n, scenario, f"{day.label} {scenario}") for scenario in SCENARIOS}
-    n.aidc.update(SITE, jobs=campus.loads(config.preset))
-    pruned = _solve(config, n, PRUNED, f"{day.label} {PRUNED} pruned")
+def solve_day(factor: float, day: str, file: Path, timezone: str, preset: str, gap: float) -> dict[str, float]:
+    """Solve all scenarios on one day: the savings, and what the day was like."""
+    hours = _read(file, timezone).loc[day]
+    n = _network(preset, hours, factor)
+    values = {scenario: _solve(gap, n, scenario, f"{day} {scenario}") for scenario in SCENARIOS}
+    n.aidc.update(SITE, jobs=campus.loads(preset))
+    pruned = _solve(gap, n, PRUNED, f"{day} {PRUNED} pruned")
     fixed = values[BASELINE]["cost"]
-    price = day.hours["price"]
+    price = hours["price"]
     return {
-        "day": day.label,
         "renewable MWh": float(_available(n).to_numpy().sum()),
         "mean price": price.mean(),
         "least price": price.min(),
@@ -152,13 +155,13 @@ def _solve_day(config: Config, day: Day, factor: float) -> dict[str, object]:
     }
 
 
-def _network(config: Config, day: Day, factor: float) -> pypsa.Network:
+def _network(preset: str, hours: pd.DataFrame, factor: float) -> pypsa.Network:
     """The campus on a real day, with every feasible mode: where surplus costs money, dominated ones may be of use."""
-    n = campus.network(config.preset, factor)
+    n = campus.network(preset, factor)
     for source in ("PV", "wind"):
-        n.generators_t.p_max_pu[source] = day.hours[source].to_numpy()
-    n.generators_t.marginal_cost["grid"] = day.hours["price"].to_numpy()
-    n.aidc.update(SITE, jobs=list(_unpruned(config.preset)))
+        n.generators_t.p_max_pu[source] = hours[source].to_numpy()
+    n.generators_t.marginal_cost["grid"] = hours["price"].to_numpy()
+    n.aidc.update(SITE, jobs=list(_unpruned(preset)))
     return n
 
 
@@ -171,10 +174,10 @@ def _available(n: pypsa.Network) -> pd.DataFrame:
     return n.generators_t.p_max_pu[["PV", "wind"]] * n.generators.loc[["PV", "wind"], "p_nom"]
 
 
-def _solve(config: Config, n: pypsa.Network, scenario: str, label: str) -> dict[str, float]:
+def _solve(gap: float, n: pypsa.Network, scenario: str, label: str) -> dict[str, float]:
     prepared = scenario_network(n, scenario, BATTERY)
     exclusive = BATTERY if uses_storage(scenario) else []
-    result = study.solve(prepared, label, exclusive=exclusive, prices=False, mip_rel_gap=config.gap)
+    result = study.solve(prepared, label, exclusive=exclusive, prices=False, mip_rel_gap=gap)
     # Costs from the objective: with negative prices the grid, too, is a generator that is paid to feed in.
     constant = campus.CURTAILMENT_COST * float(_available(prepared).to_numpy().sum())
     return indicators(prepared, BATTERY) | {"cost": result.objective + constant}

@@ -81,6 +81,7 @@ class Config:
     renewables: tuple[float, ...]
     jumps: tuple[int, ...]
     pruning_ratios: tuple[float, ...]
+    gpu_value: float
     paper: dict[str, Any]
     why: dict[str, dict[str, str]]
 
@@ -89,6 +90,7 @@ class Config:
         for preset in self.presets:
             faults.require(preset in campus.PRESETS, "presets", preset, f"some of {', '.join(campus.PRESETS)}")
         faults.number("gap", self.gap, at_least=0)
+        faults.number("gpu_value", self.gpu_value, above=0)
         for field in ("segments", "gpus", "jumps"):
             for value in getattr(self, field):
                 faults.number(field, value, at_least=1, integer=True)
@@ -125,6 +127,7 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
         "fig12c_renewables": renewables(config),
         "jump": jumps(config),
         "pruning": pruning(config),
+        "gpu_value": gpu_value(config),
     }
     for preset in config.presets:
         frame = tables["table_iv"]
@@ -135,6 +138,7 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
         "fig12b_gpus": "Fig. 12b of [1]: cost of S6 in USD over GPUs",
         "fig12c_renewables": "Fig. 12c of [1]: S6 over the renewable ratio",
         "jump": "Cost in USD over K_jump, the most segments of one training edge",
+        "gpu_value": "What S4 saves against what GPU-hours are worth, and the value of one at which nothing is left",
         "pruning": "Cost in USD with and without dominance pruning of modes (Eq. 20 of [1])",
     }
     for name, frame in tables.items():
@@ -283,6 +287,32 @@ def pruning(config: Config) -> pd.DataFrame:
                         "pruned": pruned.values["cost"],
                         "unpruned": whole.values["cost"],
                         "difference": whole.values["cost"] - pruned.values["cost"],
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def gpu_value(config: Config) -> pd.DataFrame:
+    """Saving without storage beside the GPU-hours that it takes; GPUs are released or held while a job waits."""
+    rows = []
+    for preset in config.presets:
+        for case in ("waiting", "free"):
+            for held in (False, True):
+                n = scenario_network(campus.network(preset), "S4", BATTERY)
+                jobs = [load.with_rules(held_gpus=load.mode().gpus * held) for load in campus.loads(preset)]
+                n.aidc.update(SITE, jobs=jobs)
+                table = n.aidc.break_even(case=case, output_flag=False, mip_rel_gap=config.gap)
+                fixed = sum(load.mode().gpus for load in jobs) * campus.HOURS
+                rows.append(
+                    {
+                        "preset": preset,
+                        "may": "wait" if case == "waiting" else "wait and change modes",
+                        "while waiting GPUs are": "held" if held else "released",
+                        "saved (USD)": table["energy_saved"].iloc[0],
+                        "GPU-hours fixed": fixed,
+                        "more GPU-hours": table["more_gpu_hours"].iloc[0],
+                        "saved (% of GPU cost)": 100 * table["energy_saved"].iloc[0] / (config.gpu_value * fixed),
+                        "break-even (USD/GPU-h)": table.attrs["break_even"],
                     }
                 )
     return pd.DataFrame(rows)

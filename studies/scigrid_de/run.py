@@ -87,11 +87,13 @@ class Config:
     host_w: float
     zero_stage: int
     tensor: int
+    gpu_value: float
     sites: tuple[SiteConfig, ...]
 
     def __post_init__(self) -> None:
         faults = Faults("configuration of scigrid_de")
         faults.number("gap", self.gap, at_least=0)
+        faults.number("gpu_value", self.gpu_value, at_least=0)
         faults.require(len(self.sites) > 0, "sites", self.sites, "at least one site")
         names = [site.name for site in self.sites]
         faults.require(len(set(names)) == len(names), "sites", names, "each name once")
@@ -118,7 +120,7 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
             for site in config.sites:
                 _add(n, config, site, [change(load) for load in loads[site.name]])
         solved[case] = Solved(n, study.solve(n, case, mip_rel_gap=config.gap))
-    tables = {"system": _system(solved), "sites": _sites(config, solved)}
+    tables = {"system": _system(solved), "sites": _sites(config, solved), "gpu_hours": _gpu_hours(config, solved)}
     for name, frame in tables.items():
         study.save(frame, arguments.out, name)
         study.show(console, _turned(frame) if name == "system" else frame, name)
@@ -197,6 +199,28 @@ def _system(solved: dict[str, Solved]) -> pd.DataFrame:
                 "proven within (USD)": result.objective - result.bound,
                 "edges before pruning": result.edges_before_pruning,
                 "edges": result.edges,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _gpu_hours(config: Config, solved: dict[str, Solved]) -> pd.DataFrame:
+    """One row a case: GPU-hours, what they cost, and the value of one at which the saving is gone."""
+    fixed, (run, held) = solved[FIXED].result.objective, study.gpu_hours(solved[FIXED].network)
+    rows = []
+    for case in list(CASES)[1:]:
+        saved, (own_run, own_held) = fixed - solved[case].result.objective, study.gpu_hours(solved[case].network)
+        rows.append(
+            {
+                "case": case,
+                "saved (USD)": saved,
+                "GPU-hours run": own_run,
+                "GPU-hours held": own_held,
+                "GPU cost, held (USD)": config.gpu_value * own_held,
+                "saved (% of GPU cost)": 100 * saved / (config.gpu_value * own_held),
+                "more GPU-hours run": own_run - run,
+                "more GPU-hours held": own_held - held,
+                "break-even, held (USD/GPU-h)": saved / (own_held - held) if own_held > held else float("nan"),
             }
         )
     return pd.DataFrame(rows)

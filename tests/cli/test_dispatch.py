@@ -144,7 +144,7 @@ def test_bad_input_is_one_message_and_exit_code_2(
     grid().export_to_netcdf(tmp_path / "empty.nc")
     done = run("dispatch", *arguments, "--out", "out")
     assert done.code == 2
-    assert done.err.startswith("error: ")
+    assert done.err.startswith("error: pypsa-aidc dispatch:" if arguments[0].startswith("-") else "error: ")
     assert named in done.err
     assert not (tmp_path / "out").exists()
 

@@ -34,13 +34,13 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in ("python", "sh") and self.note != INSTALL
+        return self.language in ("python", "sh") and self.note != INSTALL and not self.file
 
     @property
     def file(self) -> str:
         """Name of the file that the page shows here, to be used by later blocks; empty for none."""
         title = _TITLE.fullmatch(self.note)
-        return title[1] if title and self.language in ("yaml", "csv") else ""
+        return title[1] if title and self.language in ("yaml", "csv", "python") else ""
 
 
 def blocks(page: Path) -> list[Block]:

@@ -11,7 +11,6 @@ import pypsa
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network.loads.protocol import Check, Load
-from pypsa_aidc.network.loads.registry import check_new_name
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.network.spec.coverage import Coverage, check_coverage, coverage, read_coverage
@@ -66,9 +65,17 @@ class Capped(Load):
             apart = price < self.cap - 1e-6 if check == "drawn below the cap" else price > self.cap + 1e-6
             yield Check(check, self.name, float(power[apart].to_numpy().max(initial=0.0)), "MW")
 
+    def undetermined(self, n: pypsa.Network) -> Iterator[str]:
+        drawn, wanted = self.power(n)["load"], self.wanted(n)
+        setting = drawn[(drawn > 1e-6) & (drawn < wanted - 1e-6)].index
+        if len(setting):
+            yield f"capped load {self.name!r} sets the price in {len(setting)} snapshots, the first {setting[0]}"
+
 
 def add_capped(n: pypsa.Network, name: str, *, bus: str, p_nom: float, cap: float, profile: Values = 1.0) -> None:
     """Add a load of so many MW times a profile, which stops where the price exceeds its cap."""
+    from pypsa_aidc.network.loads.registry import check_new_name  # it imports the kinds
+
     faults = Faults(f"add_capped {name!r}")
     check_new_name(n, name, Capped.parts_of(name), faults)
     faults.require(bus in names(n.buses.index), "bus", bus, "a bus of the network")

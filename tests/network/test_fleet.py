@@ -259,10 +259,6 @@ def test_refused_modes() -> None:
         n.optimize.optimize_with_rolling_horizon(
             horizon=4, extra_functionality=aidc.extra_functionality, output_flag=False
         )
-    n = tight()
-    n.set_scenarios({"a": 0.5, "b": 0.5})
-    with pytest.raises(aidc.UnsupportedError, match="scenarios"):
-        n.optimize(extra_functionality=aidc.extra_functionality, output_flag=False)
 
 
 def test_a_part_of_the_snapshots() -> None:

@@ -141,10 +141,10 @@ def compare(seed: int) -> str:
         warnings.simplefilter("ignore")
         n = assemble(seed)
         try:
-            found = ours(n)
+            found = ours(n.copy())
         except REFUSED:
             return "refused"
-        wanted = plain(assemble(seed))
+        wanted = plain(n)
     if wanted is None:
         assert found is None, f"{seed}: {found} USD where plain PyPSA has no solution"
         return "infeasible"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pypsa
@@ -87,6 +89,68 @@ def test_each_job_does_its_tranche_in_every_representative_day() -> None:
     assert n.aidc.schedule().groupby(n.aidc.schedule()["start"].dt.day)["segments"].sum().tolist() == [2, 2]
     assert n.aidc.bill().loc[("dc", "total"), "payment"] == pytest.approx(result.objective)
     assert n.generators.loc["dc A", "e_sum_min"] == pytest.approx(182.5 * 2 * 4.0)
+
+
+def priced(snapshots: pd.Index, price: list[float]) -> pypsa.Network:
+    n = pypsa.Network(snapshots=snapshots)
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "market", bus="grid", p_nom=100.0, marginal_cost=price)
+    return n
+
+
+ALONE = {"jobs": [job(hours=2.0, segments=2)], "base_load": 0.0, "pue": 1.0}
+
+
+def test_a_missing_hour_does_not_make_a_job_run_twice() -> None:
+    hours, price = pd.date_range("2030-01-01", periods=10, freq="h").delete(4), [9.0, 8, 7, 6, 5, 4, 3, 2, 1]
+    with pytest.raises(aidc.InputError, match=r"1 h missing between 2030-01-01 03:00:00 and .*windows='once'"):
+        site(priced(hours, price), **ALONE)
+    once = site(priced(hours, price), windows="once", **ALONE)
+    assert once.aidc.optimize(**QUIET).objective == pytest.approx(2 * (1 + 2))
+    assert once.aidc.optimize_with_rolling_horizon(horizon=3, expected=1.5, **QUIET).audit
+    assert once.aidc.schedule()["segments"].sum() == 2
+    once.aidc.update("dc", windows="each")
+    assert once.aidc.optimize(**QUIET).objective == pytest.approx(2 * (1 + 2 + 6 + 7))
+
+
+def test_a_year_without_its_leap_day_is_one_window() -> None:
+    hours = pd.date_range("2028-02-27", "2028-03-03", freq="h", inclusive="left")
+    n = grid(24)
+    n.set_snapshots(hours[hours.day != 29])
+    assert len(windows(n, split=None)) == 1
+    n.set_snapshots(hours[hours.day != 28])
+    with pytest.raises(aidc.InputError, match="24 h missing"):
+        windows(n, split=None)
+
+
+def test_typical_periods_under_consecutive_labels(tmp_path: Path) -> None:
+    """Two typical days of four hours, of 100 and 265 days, as time series aggregation labels them."""
+    n = priced(pd.RangeIndex(8), [4.0, 3, 2, 1, 40, 30, 20, 10])
+    for column in ("objective", "generators"):
+        n.snapshot_weightings[column] = [100.0] * 4 + [265.0] * 4
+    site(n, windows=["calm"] * 4 + ["windy"] * 4, **ALONE)
+    assert n.aidc.optimize(**QUIET).objective == pytest.approx(100 * 2 * (1 + 2) + 265 * 2 * (10 + 20))
+    assert n.aidc.bill().loc[("dc", "total"), "payment"] == pytest.approx(16_500)
+    assert n.generators.loc["dc A", "e_sum_min"] == pytest.approx(4 * 365)
+    n.aidc.update("dc", windows=[None] * 4 + ["windy"] * 4)
+    assert n.aidc.optimize(**QUIET).objective == pytest.approx(265 * 2 * (10 + 20))
+    assert n.aidc.summary().loc["dc", "waiting_hours"] == 2
+    n.export_to_netcdf(tmp_path / "n.nc")
+    again = aidc.load(tmp_path / "n.nc")
+    assert again.aidc.audit()
+    assert again.aidc.schedule()["start"].tolist() == [6, 7]
+    with pytest.raises(aidc.InputError, match="hours that weigh 100 and 265"):
+        n.aidc.update("dc", windows="once")
+    with pytest.raises(aidc.InputError, match="5 labels"):
+        n.aidc.update("dc", windows=[1, 1, 2, 2, 2])
+
+
+def test_blocks_of_weights_without_windows_are_told() -> None:
+    n = priced(pd.RangeIndex(8), [4.0, 3, 2, 1, 40, 30, 20, 10])
+    n.snapshot_weightings["objective"] = [100.0] * 4 + [265.0] * 4
+    site(n, **ALONE)
+    with pytest.warns(aidc.SeriesWarning, match="weighs 100 before 4 and 265 from then on"):
+        n.aidc.optimize(**QUIET)
 
 
 @pytest.mark.filterwarnings("ignore::pypsa_aidc.errors.SeriesWarning")

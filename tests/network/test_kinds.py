@@ -67,6 +67,8 @@ class TestThirdKind:
         n.aidc.optimize(**QUIET)
         assert n.aidc.power()["cap", "meter"].tolist() == pytest.approx([0.0] * 3 + [5.0] * 5)
         assert n.buses_t.marginal_price["grid"].tolist()[3:] == pytest.approx([5.5] * 5)
+        with pytest.warns(aidc.PriceWarning, match="'cap' sets the price in 5 snapshots, the first"):
+            n.aidc.freeze()
 
     def test_beside_the_others(self) -> None:
         n = site(capped())

@@ -72,7 +72,7 @@ def dc_flow() -> np.ndarray:
 
 
 def test_dc_power_flow(tmp_path: Path) -> None:
-    n = aidc.from_matpower(case(tmp_path))
+    n = aidc.from_case(case(tmp_path))
     n.generators["p_set"] = [67.0, 163.0, 85.0]
     n.lpf()
     flows = n.lines_t.p0.iloc[0].to_numpy()
@@ -84,7 +84,7 @@ def test_dc_power_flow(tmp_path: Path) -> None:
 
 def test_dc_optimal_power_flow(tmp_path: Path) -> None:
     """No line binds, so all generators run at one price λ = c1 + 2 c2 p and share 315 MW: solved by hand."""
-    n = aidc.from_matpower(case(tmp_path))
+    n = aidc.from_case(case(tmp_path))
     assert n.optimize(output_flag=False) == ("ok", "optimal")
     linear, quadratic = np.array([5.0, 1.2, 1.0]), np.array([0.11, 0.085, 0.1225])
     price = (315 + (linear / (2 * quadratic)).sum()) / (1 / (2 * quadratic)).sum()
@@ -93,7 +93,7 @@ def test_dc_optimal_power_flow(tmp_path: Path) -> None:
 
 
 def test_an_aidc_in_a_case_and_a_file_of_it(tmp_path: Path) -> None:
-    n = aidc.from_matpower(case(tmp_path))
+    n = aidc.from_case(case(tmp_path))
     n.generators["marginal_cost_quadratic"] = 0.0
     n.set_snapshots(pd.date_range("2030-01-01", periods=8, freq="h"))
     site(n, "dc", [job()], bus="5")
@@ -108,7 +108,7 @@ def test_what_is_out_of_service_or_unlimited(tmp_path: Path) -> None:
     )
     text = text.replace("0.176\t250\t250\t250\t0\t0\t1", "0.176\t250\t250\t250\t0\t0\t0")
     text = text.replace("-10.95\t300\t-300\t1.025\t100\t1", "-10.95\t300\t-300\t1.025\t100\t0")
-    n = aidc.from_matpower(case(tmp_path, text))
+    n = aidc.from_case(case(tmp_path, text))
     assert len(n.lines) == 8
     assert list(n.generators["bus"]) == ["1", "2"]
     assert list(n.generators["marginal_cost"]) == [5.0, 1.2]
@@ -120,7 +120,7 @@ def test_what_is_out_of_service_or_unlimited(tmp_path: Path) -> None:
 def test_piecewise_linear_costs(tmp_path: Path) -> None:
     head, _ = CASE.split("mpc.gencost")
     rows = "".join(f"\t1\t0\t0\t2\t0\t0\t100\t{cost};\n" for cost in (500, 120, 100))
-    n = aidc.from_matpower(case(tmp_path, head + f"mpc.gencost = [\n{rows}];\n"))
+    n = aidc.from_case(case(tmp_path, head + f"mpc.gencost = [\n{rows}];\n"))
     np.testing.assert_allclose(n.generators["marginal_cost"], [5.0, 1.2, 1.0])
 
 
@@ -137,18 +137,25 @@ def test_piecewise_linear_costs(tmp_path: Path) -> None:
 def test_damaged_cases_are_named(tmp_path: Path, old: str, new: str, named: str) -> None:
     assert old in CASE
     with pytest.raises(aidc.InputError, match=named):
-        aidc.from_matpower(case(tmp_path, CASE.replace(old, new)))
+        aidc.from_case(case(tmp_path, CASE.replace(old, new)))
 
 
 def test_costs_of_a_degree_that_pypsa_lacks(tmp_path: Path) -> None:
     rows = "".join("\t2\t0\t0\t4\t0.001\t0.1\t5\t0;\n" for _ in range(3))
     with pytest.raises(aidc.UnsupportedError, match="degree 2"):
-        aidc.from_matpower(case(tmp_path, CASE.split("mpc.gencost")[0] + f"mpc.gencost = [\n{rows}];\n"))
+        aidc.from_case(case(tmp_path, CASE.split("mpc.gencost")[0] + f"mpc.gencost = [\n{rows}];\n"))
+
+
+def test_the_comments_of_published_cases_continue_no_line(tmp_path: Path) -> None:
+    header = "%\t1\tstartup\tshutdown\tn\tx1\ty1\t...\txn\tyn\n"
+    n = aidc.from_case(case(tmp_path, CASE.replace("mpc.gencost", header + "mpc.gencost")))
+    assert list(n.generators["marginal_cost"]) == [5.0, 1.2, 1.0]
+    assert {"1-4", "4-5", "9-4"} <= set(n.lines.index)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(aidc.InputError, match="existing MATPOWER case"):
-        aidc.from_matpower(tmp_path / "nowhere.m")
+    with pytest.raises(aidc.InputError, match="existing case"):
+        aidc.from_case(tmp_path / "nowhere.m")
 
 
 TWO_BUSES = """function mpc = c
@@ -162,7 +169,7 @@ mpc.gencost = [2 0 0 2 20 0; 2 0 0 2 50 0];
 
 
 def test_a_generator_that_can_only_consume_is_a_load(tmp_path: Path) -> None:
-    n = aidc.from_matpower(case(tmp_path, TWO_BUSES))
+    n = aidc.from_case(case(tmp_path, TWO_BUSES))
     assert n.generators[["p_nom", "p_min_pu", "p_max_pu"]].iloc[1].tolist() == [60.0, -1.0, 0.0]
     # The load of 60 MW pays 50 USD/MWh for what costs 20: (80 + 60) · 20 - 60 · 50.
     n.optimize(output_flag=False)
@@ -171,28 +178,28 @@ def test_a_generator_that_can_only_consume_is_a_load(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limits", ["0 0", "-360 360", "0 360", "-400 0"])
 def test_angles_that_are_no_limits(tmp_path: Path, limits: str) -> None:
-    n = aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("-360 360", limits)))
+    n = aidc.from_case(case(tmp_path, TWO_BUSES.replace("-360 360", limits)))
     assert np.isinf(n.lines["v_ang_max"]).all()
     assert n.optimize(output_flag=False) == ("ok", "optimal")
 
 
 def test_angles_that_are_limits(tmp_path: Path) -> None:
     """2° over x = 0.1 at 100 MVA: 1000 MW · 0.0349 rad = 34.9 MW, less than the 80 MW of the load."""
-    n = aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("-360 360", "-2 2")))
+    n = aidc.from_case(case(tmp_path, TWO_BUSES.replace("-360 360", "-2 2")))
     n.add("Generator", "dear", bus="2", p_nom=100.0, marginal_cost=100.0)
     n.optimize(output_flag=False)
     assert n.lines_t.p0.iloc[0, 0] == pytest.approx(1000 * np.deg2rad(2))
-    with pytest.warns(UserWarning, match="by direction"):
-        aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("-360 360", "-2 5")))
+    with pytest.warns(aidc.CaseWarning, match="by direction"):
+        aidc.from_case(case(tmp_path, TWO_BUSES.replace("-360 360", "-2 5")))
 
 
 def test_dc_lines_are_links_in_both_directions(tmp_path: Path) -> None:
     dc = "mpc.dcline = [1 2 1 10 8.9 0 0 1 1 -20 40 -10 10 -10 10 0 0.01; 1 2 0 0 0 0 0 1 1 0 9 0 0 0 0 0 0];\n"
-    n = aidc.from_matpower(case(tmp_path, TWO_BUSES + dc))
+    n = aidc.from_case(case(tmp_path, TWO_BUSES + dc))
     assert n.links["p_nom"].to_dict() == {"DC0": 40.0, "DC0 back": 20.0}
     assert n.links["efficiency"].tolist() == [0.99, 0.99]
-    with pytest.warns(UserWarning, match="lose 3 MW at any power"):
-        aidc.from_matpower(case(tmp_path, TWO_BUSES + dc.replace("10 0 0.01", "10 3 0.01")))
+    with pytest.warns(aidc.CaseWarning, match="lose 3 MW at any power"):
+        aidc.from_case(case(tmp_path, TWO_BUSES + dc.replace("10 0 0.01", "10 3 0.01")))
 
 
 @pytest.mark.parametrize(
@@ -200,18 +207,18 @@ def test_dc_lines_are_links_in_both_directions(tmp_path: Path) -> None:
 )
 def test_code_after_the_tables_is_refused(tmp_path: Path, code: str) -> None:
     with pytest.raises(aidc.InputError, match="code in the case"):
-        aidc.from_matpower(case(tmp_path, TWO_BUSES + code))
+        aidc.from_case(case(tmp_path, TWO_BUSES + code))
 
 
 @pytest.mark.parametrize("row", ["1 0 0 1 100 500", "1 0 0 2 50 500 50 600", "1 0 0 2 0 0", "2 0 0 0 0 0"])
 def test_degenerate_costs_are_refused(tmp_path: Path, row: str) -> None:
     with pytest.raises(aidc.InputError, match="gencost, row 1"):
-        aidc.from_matpower(case(tmp_path, TWO_BUSES.replace("2 0 0 2 20 0", row)))
+        aidc.from_case(case(tmp_path, TWO_BUSES.replace("2 0 0 2 20 0", row)))
 
 
 def test_quadratic_costs_as_blocks(tmp_path: Path) -> None:
     """At 10 MW of a hundred blocks' ends the cost is right; an AIDC can be solved with it."""
-    exact, blocks = (aidc.from_matpower(case(tmp_path), quadratic=each) for each in ("exact", "piecewise"))
+    exact, blocks = (aidc.from_case(case(tmp_path), quadratic=each) for each in ("exact", "piecewise"))
     for n in (exact, blocks):
         n.optimize(output_flag=False)
     blocks.generators["plant"] = blocks.generators.index.str.split(" ").str[0]

@@ -100,6 +100,18 @@ class TestSecurity:
         assert by_hook.objective == pytest.approx(result.objective)
         assert_right(by_hook)
 
+    def test_with_scenarios_as_without(self) -> None:
+        """Scenarios that are alike have the objective of one; branches that are not are refused."""
+        n = self.meshed()
+        n.set_scenarios({"a": 0.5, "b": 0.5})
+        secure = n.aidc.optimize(branch_outages="all", **QUIET)
+        assert secure.skipped_outages == ("Line cr",)
+        single = self.meshed().aidc.optimize(branch_outages="all", prices=False, **QUIET)
+        assert secure.objective == pytest.approx(single.objective)
+        n.lines.loc[("b", "gb"), "x"] = 0.2
+        with pytest.raises(aidc.InputError, match="alike|same in all scenarios"):
+            n.aidc.optimize(branch_outages="all", **QUIET)
+
     def test_unknown_and_only_radial_outages_are_refused(self) -> None:
         with pytest.raises(aidc.InputError, match="ghost"):
             self.meshed().aidc.optimize(branch_outages=["ghost"], **QUIET)
@@ -210,16 +222,37 @@ class TestNearOptimal:
         cost = n.statistics.capex().sum() + n.statistics.opex().sum()
         assert cost <= 1.2 * best.objective + 1e-6
 
-    def test_costs_outside_of_the_budget_are_refused(self) -> None:
-        n = self.built(mode_change_cost=1.0)
+    def test_budget_contains_the_costs_of_mode_changes(self) -> None:
+        n = self.built(hours=9.0, segments=9, mode_change_cost=0.5)
+        best = n.aidc.optimize(**QUIET)
+        spent = n.aidc.sites["dc"].own_costs(n)["Mode changes"]
+        assert spent > 0
+        n.optimize.optimize_mga(
+            weights={"Generator": {"p_nom": {"wind": 1.0}}},
+            slack=0.1,
+            extra_functionality=aidc.extra_functionality,
+            **QUIET,
+        )
+        assert_right(n)
+        # Less wind costs more: the budget of 110 % is spent to the last.
+        assert n.aidc.costs()["cost"].sum() == pytest.approx(1.1 * best.objective)
+
+    def test_scenarios_are_refused(self) -> None:
+        n = self.built()
+        n.set_scenarios({"a": 0.5, "b": 0.5})
         n.aidc.optimize(**QUIET)
-        with pytest.raises(aidc.UnsupportedError, match="mode_change_cost of dc A"):
-            n.optimize.optimize_mga(
-                weights={"Generator": {"p_nom": {"wind": 1.0}}},
-                slack=0.2,
-                extra_functionality=aidc.extra_functionality,
-                **QUIET,
-            )
+        with pytest.raises(aidc.UnsupportedError, match="each with weight 1"):
+            n.optimize.optimize_mga(extra_functionality=aidc.extra_functionality, **QUIET)
+
+
+def test_a_battery_behind_the_meter_is_billed_with_its_site() -> None:
+    n = site(grid(prices=[9.0, 9, 1, 9, 9, 9, 1, 1]))
+    n.add("StorageUnit", "ups", bus="dc IT", carrier="AC", p_nom=2.0, max_hours=2.0, efficiency_store=0.9)
+    result = n.aidc.optimize(**QUIET)
+    assert_right(n)
+    bill = n.aidc.bill()
+    assert bill.loc[("dc", "behind the meter"), "payment"] < 0
+    assert bill.loc[("dc", "total"), "payment"] == pytest.approx(result.objective)
 
 
 def test_iterative_transmission_expansion() -> None:

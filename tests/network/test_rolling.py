@@ -11,7 +11,7 @@ import pytest
 
 import pypsa_aidc as aidc
 from pypsa_aidc.errors import InputError, StaleError, UnsupportedError
-from tests.network.tiny import QUIET
+from tests.network.tiny import QUIET, grid, site
 
 HOURS = 10
 
@@ -96,8 +96,7 @@ def test_another_process_goes_on_where_one_stopped(tmp_path: Path) -> None:
         half.aidc.optimize_with_rolling_horizon(on_window=stop, **options)
     read = aidc.load(tmp_path / "half.nc")
     assert read.aidc.optimize_with_rolling_horizon(resume=True, **options).audit
-    # PyPSA reads dates from files in nanoseconds.
-    pd.testing.assert_frame_equal(read.aidc.schedule(), whole.aidc.schedule(), check_dtype=False)
+    pd.testing.assert_frame_equal(read.aidc.schedule(), whole.aidc.schedule())
     np.testing.assert_allclose(read.generators_t.p[whole.generators.index], whole.generators_t.p, atol=1e-6)
     with pytest.raises(StaleError, match="without resume=True"):
         read.aidc.optimize_with_rolling_horizon(read.snapshots[:5], resume=True, horizon=3, **QUIET)
@@ -114,6 +113,57 @@ def test_expected_prices_decide_what_waits() -> None:
         n.aidc.add("dc", bus="grid", gpus=8, jobs=[aidc.TrainingLoad("A", 7.2e18, (mode,), aidc.Rules(segments=2))])
         n.aidc.optimize_with_rolling_horizon(horizon=3, expected=expected, **QUIET)
         assert n.aidc.gpus()["dc", "A"].iloc[:3].sum() == 8 * within
+
+
+def test_a_job_that_has_fallen_behind_is_told_with_the_cost_of_catching_up() -> None:
+    """Four hours in a mode of 2 MW; three hours at 500 USD/MWh are left out, and of the other three two run at 4 MW."""
+    n = site(grid(6, prices=[500.0] * 3 + [50.0] * 3), base_load=0.0, pue=1.0)
+    result = n.aidc.optimize_with_rolling_horizon(horizon=3, expected=50.0, **QUIET)
+    assert result.to_frame()[["done dc A", "behind dc A"]].to_numpy().tolist() == [[0.0, 0.5], [1.0, 0.0]]
+    assert result.to_frame()["catch_up dc A"].tolist() == pytest.approx([(2 + 4 + 4 - 4 * 2) * 50.0, 0.0])
+    assert result.behind == (
+        "dc A is behind at 2030-01-01 02:00:00: 0% done where a steady pace has 50%; catching up is expected to cost "
+        "100 USD",
+    )
+
+
+def fleet_case(seed: int) -> pypsa.Network:
+    """A fleet with calls, with calls as blocks, or along a series with a budget; pauses and budgets at random."""
+    rng = np.random.default_rng(seed)
+    n = grid(12, prices=rng.integers(10, 90, 12) * 1.0)
+    shape = {"profile": rng.integers(4, 10, 12) / 10, "surface": {1: 4.0, 2: 3.0, 4: 2.0}, "peak": 10.0}
+    terms = {"recovery": float(rng.integers(1, 4)), "hours": (None, 5)[rng.integers(2)], "block": seed % 3 == 1}
+    if seed % 3 == 2:
+        shape = {"profile": 0.9, "relief": rng.integers(0, 4, 12) / 10}
+        terms = {"hours": int(rng.integers(1, 5))}
+    n.aidc.add_fleet("f", bus="grid", p_nom=10.0, marginal_cost=25.0, **shape, **terms)
+    return n
+
+
+@pytest.mark.parametrize(("seed", "horizon", "overlap"), [(4, 9, 0), (8, 7, 3)])
+def test_calls_and_budgets_are_carried_over(seed: int, horizon: int, overlap: int, tmp_path: Path) -> None:
+    """With the right prices expected, windows are as good as foresight, also in another process from a file."""
+    once, rolled = fleet_case(seed), fleet_case(seed)
+    once.aidc.optimize(**QUIET)
+    options = {"horizon": horizon, "overlap": overlap, "expected": once.generators_t.marginal_cost["market"], **QUIET}
+    file = tmp_path / "n.nc"
+    result = rolled.aidc.optimize_with_rolling_horizon(
+        on_window=lambda n, _: None if file.exists() else n.export_to_netcdf(file), **options
+    )
+    assert result.audit
+    assert cost(rolled) == pytest.approx(cost(once))
+    read = aidc.load(file)
+    rest = read.aidc.optimize_with_rolling_horizon(resume=True, **options)
+    assert len(rest.windows) == len(result.windows) - 1
+    pd.testing.assert_frame_equal(read.aidc.calls(), rolled.aidc.calls())
+
+
+def test_fleets_after_an_error_of_the_forecast() -> None:
+    n = fleet_case(3)
+    actual = {("Generator", "marginal_cost"): n.generators_t.marginal_cost[["market"]][::-1].set_axis(n.snapshots)}
+    assert n.aidc.optimize_with_rolling_horizon(horizon=5, overlap=2, actual=actual, **QUIET).audit
+    with pytest.raises(InputError, match="on_window: given 5"):
+        n.aidc.optimize_with_rolling_horizon(horizon=5, on_window=5)
 
 
 def test_what_cannot_be_rolled_is_refused() -> None:

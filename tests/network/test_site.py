@@ -21,7 +21,10 @@ def unchanged(n: pypsa.Network, before: pypsa.Network) -> bool:
 
 
 def test_add_builds_standard_components() -> None:
-    n = site(grid(), jobs=[job("A"), job("B")], p_nom=12.0)
+    n = grid()
+    n.buses.loc["grid", ["x", "y"]] = [-90.1, 29.9]
+    site(n, jobs=[job("A"), job("B")], p_nom=12.0)
+    assert n.buses.loc["dc IT", ["x", "y"]].tolist() == [-90.1, 29.9]
     assert n.links.loc["dc import", ["bus0", "bus1", "efficiency", "p_nom"]].tolist() == ["grid", "dc IT", 0.8, 12.0]
     assert n.loads.loc["dc base", ["bus", "p_set"]].tolist() == ["dc IT", 1.0]
     assert n.generators.loc["dc A", ["bus", "sign", "p_nom"]].tolist() == ["dc IT", -1.0, 4.0]
@@ -309,3 +312,49 @@ def test_idle_gpus_follow_the_pool() -> None:
     n.aidc.update("dc", gpus=12)
     n.aidc.optimize(**QUIET)
     assert n.aidc.power()["dc", "idle"].max() == pytest.approx(3.0)
+
+
+class TestRamps:
+    """A job of 2 MW for four hours, in hours that cost 9 and 1 USD/MWh in turn."""
+
+    def network(self, **ramps: float) -> pypsa.Network:
+        n = pypsa.Network(snapshots=range(8))
+        n.add("Bus", "grid", carrier="AC")
+        n.add("Generator", "market", bus="grid", p_nom=100.0, marginal_cost=[9.0, 1.0] * 4)
+        return site(n, jobs=[job(hours=4.0, segments=4)], base_load=0.0, pue=1.0, **ramps)
+
+    def test_the_meter_keeps_to_them_and_so_does_plain_pypsa(self, tmp_path: Path) -> None:
+        assert self.network().aidc.optimize(**QUIET).objective == pytest.approx(4 * 2 * 1.0)
+        # 1.5 MW an hour: a job may not begin after the first snapshot, before which nothing is known.
+        n = self.network(ramp_up=1.5 / 60)
+        result = n.aidc.optimize(**QUIET)
+        assert result.objective == pytest.approx(2 * (9 + 1 + 9 + 1))
+        assert "ramp up" in result.audit.to_frame()["check"].tolist()
+        n.aidc.export(tmp_path / "frozen.nc")
+        frozen = pypsa.Network(tmp_path / "frozen.nc")
+        frozen.optimize(**QUIET)
+        assert frozen.objective == pytest.approx(result.objective)
+        n.links_t.p0.loc[6, "dc import"] = 5.0
+        assert n.aidc.audit().to_frame().set_index("check").at["ramp up", "violation"] == pytest.approx(5.0 - 1.5)
+
+    def test_storage_behind_the_meter_smooths(self) -> None:
+        n = self.network(ramp_up=1.0 / 60, ramp_down=1.0 / 60)
+        n.add("StorageUnit", "battery", bus="dc IT", p_nom=1.0, max_hours=4.0, cyclic_state_of_charge=True)
+        n.aidc.optimize(**QUIET)
+        assert n.links_t.p0["dc import"].diff().abs().max() <= 1.0 + 1e-6
+        assert n.aidc.gpus().diff().abs().to_numpy()[1:].max() > 0
+
+    def test_are_taken_away_followed_and_refused_by_name(self) -> None:
+        n = self.network(ramp_up=1.5 / 60)
+        n.aidc.update("dc", p_nom=8.0)
+        assert n.links_t.ramp_limit_up["dc import"].iloc[1] == pytest.approx(1.5 / 8.0)
+        with pytest.raises(aidc.UnsupportedError, match="ramp limits of dc"):
+            n.aidc.optimize_with_rolling_horizon(horizon=4)
+        n.links.loc["dc import", "p_nom"] = 4.0
+        assert "a share of the present p_nom" not in str(n.aidc.check())
+        n.links.loc["dc import", "p_nom"] = 16.0
+        assert "a share of the present p_nom" in str(n.aidc.check())
+        n.aidc.update("dc", ramp_up=np.inf)
+        assert n.aidc.optimize(**QUIET).objective == pytest.approx(8.0)
+        with pytest.raises(aidc.InputError, match="ramp_down: given 1"):
+            site(grid(), p_nom_extendable=True, ramp_down=1.0)

@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,7 @@ from pypsa_aidc.cli import app
 from pypsa_aidc.cli.headroom_table import HeadroomTable, read_headroom
 from pypsa_aidc.headroom import bus_headroom
 from pypsa_aidc.network.pypsa_api import copy_network
-from tests.conftest import ROOT
+from tests.cli.running import Runner
 from tests.headroom.grids import triangle
 from tests.network.test_fleet import tight
 from tests.network.tiny import grid, job, once_solved, site
@@ -26,13 +22,8 @@ from tests.report.page import Page
 
 
 @pytest.fixture(autouse=True)
-def talkative_libraries() -> Iterator[None]:
+def talkative_libraries(run: Runner) -> None:
     """Undo what the command line does to logging, for the tests after it."""
-    loggers = {name: logging.getLogger(name) for name in ("pypsa", "linopy", "pypsa_aidc")}
-    levels = {name: logger.level for name, logger in loggers.items()}
-    yield
-    for name, logger in loggers.items():
-        logger.setLevel(levels[name])
 
 
 @pytest.fixture(scope="module")
@@ -48,18 +39,13 @@ def folder(solved_pair, envelope, tmp_path_factory) -> Path:
     return folder
 
 
-def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from pypsa_aidc.cli import main; main()", "report", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
-
-
 @pytest.mark.slow
-def test_everything_in_one_command(folder) -> None:
-    done = run(
-        "solved.nc", "-o", "all.html", "--envelope", "envelope.nc", "--headroom", "headroom.csv", "--values", cwd=folder
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "wrote all.html\n"
+def test_everything_in_one_command(folder, run: Runner, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
+    others = ("--envelope", "envelope.nc", "--headroom", "headroom.csv", "--values")
+    done = run("report", "solved.nc", "-o", "all.html", *others)
+    assert done.code == 0, done.err
+    assert done.out == "wrote all.html\n"
     page = Page(folder / "all.html")
     assert page.notices == []
     assert {"Surface K", "Terms", "Headroom", "Value of flexibility"} <= set(page.tables)
@@ -72,11 +58,12 @@ def test_everything_in_one_command(folder) -> None:
         assert f"SHA-256 {hashlib.sha256((folder / name).read_bytes()).hexdigest()}" in page.words
 
 
-def test_no_solution_is_one_message_and_exit_code_3(folder) -> None:
-    done = run("unsolved.nc", "-o", "never.html", cwd=folder)
-    assert done.returncode == 3
-    assert done.stderr.startswith("error: no schedule of AIDC jobs")
-    assert "Traceback" not in done.stderr
+def test_no_solution_is_one_message_and_exit_code_3(folder, run: Runner, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
+    done = run("report", "unsolved.nc", "-o", "never.html")
+    assert done.code == 3
+    assert done.err.startswith("error: no schedule of AIDC jobs")
+    assert "Traceback" not in done.err
     assert not (folder / "never.html").exists()
 
 

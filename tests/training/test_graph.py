@@ -22,28 +22,38 @@ def load(segments: int = 2, hours: float = 2.0, **rules: object) -> TrainingLoad
     return TrainingLoad("A", work=hours * HOUR, modes=(MODE,), rules=Rules(segments=segments, **rules))
 
 
-def compare_with_enumeration(one: TrainingLoad, slots: Slots, price: np.ndarray, formulation: str) -> None:
-    costs = [schedule.cost(price, slots) for schedule in schedules(one, slots)]
+def compare_with_enumeration(
+    one: TrainingLoad, slots: Slots, price: np.ndarray, formulation: str, gpu_value: np.ndarray | float = 0.0
+) -> None:
+    costs = [schedule.cost(price, slots, gpu_value) for schedule in schedules(one, slots)]
     try:
         graph = checkpoint_graph(one, slots, formulation)  # type: ignore[arg-type]
     except InfeasibleError:
         assert not costs
         return
-    cost, flow = cheapest_path(graph, graph.edge_energy(price) + graph.edges.cost)
+    worth = graph.gpu_hours(np.broadcast_to(gpu_value, price.shape))
+    cost, flow = cheapest_path(graph, graph.edge_energy(price) + graph.edges.cost + worth)
     assert cost == pytest.approx(min(costs), abs=1e-9)
     decoded = graph.decode(flow)
     assert sum(step.segments for step in decoded) == pytest.approx(one.rules.count - one.rules.progress)
 
 
-@given(ruled_loads(), horizons(), prices(), st.sampled_from(["time", "literal"]))
+@given(
+    ruled_loads(),
+    horizons(),
+    prices(),
+    st.sampled_from(["time", "literal"]),
+    st.lists(st.sampled_from([0.0, 0.5, 4.0]), min_size=6, max_size=6).map(np.array),
+)
 @settings(max_examples=400)
 def test_cheapest_path_is_the_cheapest_schedule(
-    one: TrainingLoad, slots: Slots, price: np.ndarray, formulation: str
+    one: TrainingLoad, slots: Slots, price: np.ndarray, formulation: str, gpu_value: np.ndarray
 ) -> None:
+    """With all rules, changes by pair of modes, GPUs that are held, and a value of GPU-hours that differs by slot."""
     assume(one.rules.arrival + 1e-9 < (one.deadline or slots.total))
     assume((one.deadline or 0) <= slots.total)
     assume(slots.ends[slots.ceil(one.rules.arrival)] + slots.hours[0] <= (one.deadline or slots.total) + 1e-9)
-    compare_with_enumeration(one, slots, price, formulation)
+    compare_with_enumeration(one, slots, price, formulation, gpu_value)
 
 
 @given(plain_loads(), uneven_horizons(), prices(), st.sampled_from(["time", "literal"]))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
 from pypsa_aidc.fleet.windows import (
@@ -197,6 +197,7 @@ class Counterfactuals:
         return plot_counterfactuals(self)
 
 
+@checked
 def counterfactuals(
     envelope: Envelope,
     durations: Sequence[int] = DURATIONS,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
 from pypsa_aidc.fleet.studies.counterfactual import independent
@@ -113,6 +113,7 @@ class Portfolios:
         return plot_portfolios(self)
 
 
+@checked
 def portfolios(
     envelope: Envelope,
     durations: Sequence[int] = (4,),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
 from pypsa_aidc.fleet.power import PowerModel
@@ -188,6 +188,7 @@ class Bootstrap:
         return plot_bootstrap(self)
 
 
+@checked
 def bootstrap(
     envelope: Envelope,
     durations: Sequence[int] = DURATIONS,

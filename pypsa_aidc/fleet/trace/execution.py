@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import polars as pl
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.fleet.trace.audit import Audit
 from pypsa_aidc.fleet.trace.hourly import kept, pod_rows
 from pypsa_aidc.fleet.trace.schema import SPAN_TYPES
@@ -66,6 +66,7 @@ class Execution:
         return plot_execution(self)
 
     @classmethod
+    @checked
     def of(cls, trace: Trace, *, keep: str | Path | None = None) -> Execution:
         """Find the first and last hour of every pod, and join the delays of the execution summary.
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.errors import Faults, UnitWarning, checked
 from pypsa_aidc.fleet.trace import hourly, jobs
 from pypsa_aidc.fleet.trace.audit import Audit, Coverage, EraWarning, coverage_of, merged, warn_of_holes
 from pypsa_aidc.fleet.trace.hourly import SLACK, replace_table
@@ -151,6 +151,7 @@ class Statistics:
         (target / "audit.json").write_text(json.dumps(record, indent=2), encoding="utf-8")
 
     @classmethod
+    @checked
     def of(
         cls,
         trace: Trace,

@@ -12,10 +12,10 @@ import pandas as pd
 import pypsa
 import xarray as xr
 
-from pypsa_aidc.errors import Faults, InputError
+from pypsa_aidc.errors import Faults
 from pypsa_aidc.headroom.bus.base_case import Floats, branch_table
 from pypsa_aidc.headroom.bus.rooms import LIMITED, Room, fits, misfits, with_rooms
-from pypsa_aidc.plain import counted
+from pypsa_aidc.plain import counted, read_saved
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -249,13 +249,8 @@ class BusHeadroom:
         InputError
             The file cannot be read or holds no bus headroom.
         """
+        loaded: xr.Dataset = read_saved(xr.Dataset.copy, path, "BusHeadroom.to_netcdf")
         faults = Faults(f"BusHeadroom in '{path}'")
-        try:
-            with xr.open_dataset(path) as data:
-                loaded = data.load()
-        except (OSError, ValueError) as error:
-            faults.add("file", str(error).splitlines()[0], "netCDF written by BusHeadroom.to_netcdf")
-            raise InputError(faults.subject, tuple(faults)) from error
         places = [f"{end}{axis}" for end in ("", "bus0_", "bus1_") for axis in ("x", "y")]
         for name in (
             "headroom",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import Faults, NotSolvedError, StaleError, UnsupportedError
 from pypsa_aidc.network import check_network
 from pypsa_aidc.network.carriers import backstops
-from pypsa_aidc.network.pypsa_api import copy_network, quiet_pypsa
+from pypsa_aidc.network.pypsa_api import copy_network, find_sub_networks, quiet_pypsa
 from pypsa_aidc.plain import counted
 
 Floats = NDArray[np.float64]
@@ -88,7 +88,7 @@ def base_case(n: pypsa.Network, snapshots: pd.Index | None = None) -> BaseCase:
     if len(copy.global_constraints):
         notes.append(f"global constraints not considered: {', '.join(map(str, copy.global_constraints.index))}")
         copy.remove("GlobalConstraint", copy.global_constraints.index)
-    copy.determine_network_topology()
+    find_sub_networks(copy)
     copy.calculate_dependent_values()
     shedding = backstops(copy)
     if len(shedding):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pypsa
 from numpy.typing import NDArray
+from scipy.sparse.linalg import splu
 
 from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.headroom.bus.base_case import Floats, flows, injections, ratings
@@ -17,6 +20,38 @@ Branch = tuple[str, str]
 _BRIDGE_TOLERANCE = 1e-6
 """Distance of a branch's own distribution factor from 1 below which its outage splits the network."""
 _FLOW_TOLERANCE = 1e-3
+_COLUMNS = 512
+"""Buses whose factors are computed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What the loss of each branch of an island does, computed when it is asked for: it is L × L numbers.
+
+    Parameters
+    ----------
+    ptdf
+        Of all buses of the island, shape (L, B).
+    ends
+        Positions of the buses at both ends of each branch, shape (2, L).
+    """
+
+    ptdf: Floats
+    ends: NDArray[np.int64]
+
+    @cached_property
+    def splitting(self) -> NDArray[np.bool_]:
+        """Branches whose loss splits the island, shape (L,)."""
+        every = np.arange(len(self.ptdf))
+        own: Floats = self.ptdf[every, self.ends[0]] - self.ptdf[every, self.ends[1]]
+        return np.asarray(np.abs(1 - own) < _BRIDGE_TOLERANCE, dtype=np.bool_)
+
+    @cached_property
+    def lodf(self) -> Floats:
+        """Factors of all outages, see `Island`."""
+        transfer = self.ptdf[:, self.ends[0]]
+        transfer -= self.ptdf[:, self.ends[1]]
+        return outage_factors(transfer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +70,8 @@ class Island:
         (component, name) of the active lines and transformers, length L.
     ptdf : numpy.ndarray
         Flow on each branch for 1 MW injected at each bus and taken out at the reference bus, shape (L, B).
-    lodf : numpy.ndarray
-        Share of the flow on branch k (column) that moves to branch l (row) when k is lost, shape (L, L); −1 on the
-        diagonal, NaN in the columns of outages that split the island.
+    losses : Losses
+        What follows the loss of each branch; of all buses, where `ptdf` is of some.
     rating : numpy.ndarray
         s_nom · s_max_pu, MW, shape (L, T).
     """
@@ -47,13 +81,21 @@ class Island:
     buses: pd.Index
     branches: pd.MultiIndex
     ptdf: Floats
-    lodf: Floats
+    losses: Losses
     rating: Floats
+
+    @property
+    def lodf(self) -> Floats:
+        """Share of the flow on branch k (column) that moves to branch l (row) when k is lost, shape (L, L).
+
+        −1 on the diagonal, NaN in the columns of outages that split the island.
+        """
+        return self.losses.lodf
 
     @property
     def splitting(self) -> NDArray[np.bool_]:
         """Branches whose outage splits the island, shape (L,)."""
-        return np.asarray(np.isnan(self.lodf).any(axis=0))
+        return self.losses.splitting
 
     def label(self, branch: int) -> str:
         """Name of a branch for people, e.g. ``"Line 12"``."""
@@ -90,17 +132,33 @@ def islands(n: pypsa.Network) -> list[Island]:
         sub.find_bus_controls()
         branches = sub.branches_i(active_only=True)
         if len(branches) == 0:
-            ptdf, lodf = np.zeros((0, len(sub.buses_o))), np.zeros((0, 0))
+            ptdf, ends = np.zeros((0, len(sub.buses_o))), np.zeros((2, 0), np.int64)
             branches = pd.MultiIndex.from_arrays([[], []], names=["component", "name"])
         else:
             sub.calculate_B_H(skip_pre=True)
-            sub.calculate_PTDF(skip_pre=True)
-            ptdf = np.asarray(sub.PTDF, dtype=float)
-            lodf = outage_factors(ptdf @ sub.K.toarray())
+            ptdf = _distribution(sub)
+            table = sub.branches().loc[branches]
+            ends = np.array([pd.Index(sub.buses_o).get_indexer(table[end]) for end in ("bus0", "bus1")])
         limit = rating.reindex(columns=branches).to_numpy(float).T if len(branches) else np.zeros((0, len(n.snapshots)))
         carrier = str(n.sub_networks.at[name, "carrier"])
-        found.append(Island(str(name), carrier, pd.Index(sub.buses_o), branches, ptdf, lodf, limit))
+        found.append(Island(str(name), carrier, pd.Index(sub.buses_o), branches, ptdf, Losses(ptdf, ends), limit))
     return found
+
+
+def _distribution(sub: Any) -> Floats:
+    """PTDF by columns, from a sparse factorisation: PyPSA inverts a dense matrix of all buses."""
+    flow = sub.H.tocsr()[:, 1:]
+    branches, others = flow.shape
+    factors: Floats = np.zeros((branches, 1 + others), order="F")
+    if not others:
+        return factors
+    nodal = splu(sub.B.tocsc()[1:, 1:])
+    for start in range(0, others, _COLUMNS):
+        stop = min(start + _COLUMNS, others)
+        one = np.zeros((others, stop - start))
+        one[np.arange(start, stop), np.arange(stop - start)] = 1.0
+        factors[:, 1 + start : 1 + stop] = flow @ nodal.solve(one)
+    return factors
 
 
 def outage_factors(transfer: Floats) -> Floats:
@@ -109,7 +167,7 @@ def outage_factors(transfer: Floats) -> Floats:
     Parameters
     ----------
     transfer
-        Flow on branch l for 1 MW from bus0 to bus1 of branch k, shape (L, L).
+        Flow on branch l for 1 MW from bus0 to bus1 of branch k, shape (L, L), of floats; it is overwritten.
 
     Returns
     -------
@@ -126,7 +184,7 @@ def outage_factors(transfer: Floats) -> Floats:
     """
     left = 1 - np.diag(transfer)
     bridge = np.abs(left) < _BRIDGE_TOLERANCE
-    factors = transfer / np.where(bridge, np.nan, left)
+    factors = np.divide(transfer, np.where(bridge, np.nan, left), out=transfer)
     np.fill_diagonal(factors, np.where(bridge, np.nan, -1.0))
     return factors
 
@@ -147,8 +205,7 @@ def base_flows(n: pypsa.Network, island: Island) -> Floats:
         return stored
     sub = n.sub_networks.at[island.name, "obj"]
     shift = np.asarray(sub.p_branch_shift, dtype=float)[:, None]
-    incidence = sub.K.toarray()
-    explained = island.ptdf @ (incidence @ (stored - shift)) + shift
+    explained = island.ptdf @ (sub.K @ (stored - shift)) + shift
     wrong = np.abs(stored - explained)
     if wrong.max() > _FLOW_TOLERANCE * max(1.0, float(np.abs(stored).max())) and not _shifts_are_decided(n):
         branch, snapshot = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
@@ -187,7 +244,7 @@ def flows_of_set_points(n: pypsa.Network, island: Island) -> Floats:
         return island.rating
     sub = n.sub_networks.at[island.name, "obj"]
     shift = np.asarray(sub.p_branch_shift, dtype=float)[:, None]
-    flow: Floats = island.ptdf @ (injected - sub.K.toarray() @ shift) + shift
+    flow: Floats = island.ptdf @ (injected - sub.K @ shift) + shift
     return flow
 
 

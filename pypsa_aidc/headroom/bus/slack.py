@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,26 @@ import pypsa
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.headroom.bus.base_case import Floats
-from pypsa_aidc.headroom.bus.factors import Island
 from pypsa_aidc.network.carriers import backstops
 
 Slack = str | Mapping[str, float] | pd.Series
 KINDS = ("spare", "capacity", "load")
+
+
+class Part(Protocol):
+    """A synchronous part of a network, such as an `Island`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the sub-network."""
+
+    @property
+    def carrier(self) -> str:
+        """``"AC"`` or ``"DC"``."""
+
+    @property
+    def buses(self) -> pd.Index:
+        """Its buses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +54,7 @@ class Participation:
     reason: str
 
 
-def participation(n: pypsa.Network, island: Island, slack: Slack, lost: Sequence[str] = ()) -> Participation:
+def participation(n: pypsa.Network, island: Part, slack: Slack, lost: Sequence[str] = ()) -> Participation:
     """Compute the slack distribution of an island.
 
     Parameters
@@ -64,10 +80,10 @@ def participation(n: pypsa.Network, island: Island, slack: Slack, lost: Sequence
         spare = _spare(n, island, lost)
         total = spare.sum(axis=0)
         weights = np.divide(spare, total, out=np.zeros_like(spare), where=total > 0)
-        empty = not _generators(n, island, lost).size
+        empty = not generators_of(n, island, lost).size
         return Participation(weights, total, _nothing(island, "generator") if empty else "")
     if isinstance(slack, str) and slack == "capacity":
-        generators = n.generators.loc[_generators(n, island, lost)]
+        generators = n.generators.loc[generators_of(n, island, lost)]
         raw, what = generators.groupby("bus")["p_nom"].sum(), "generator"
     elif isinstance(slack, str):
         mean = (n.get_switchable_as_dense("Load", "p_set") * -n.loads["sign"]).mean()[n.loads["active"]]
@@ -93,16 +109,17 @@ def check_slack(n: pypsa.Network, slack: Slack, faults: Faults) -> None:
     faults.require(bool(weights.sum() > 0), "slack", weights.to_dict(), "at least one weight above 0")
 
 
-def _generators(n: pypsa.Network, island: Island, lost: Sequence[str]) -> pd.Index:
+def generators_of(n: pypsa.Network, island: Part, lost: Sequence[str] = ()) -> pd.Index:
+    """Generators of an island that can supply: active, not for load shedding, not `lost`."""
     static = n.generators
     supplying = static["active"] & (static["sign"] > 0) & static["bus"].isin(island.buses)
     found: pd.Index = static.index[supplying & ~static.index.isin([*backstops(n).index, *lost])]
     return found
 
 
-def _spare(n: pypsa.Network, island: Island, lost: Sequence[str]) -> Floats:
+def _spare(n: pypsa.Network, island: Part, lost: Sequence[str]) -> Floats:
     """Unused available power by bus, MW, shape (B, T)."""
-    generators = _generators(n, island, lost)
+    generators = generators_of(n, island, lost)
     available = n.get_switchable_as_dense("Generator", "p_max_pu")[generators] * n.generators.loc[generators, "p_nom"]
     power = n.c.generators.dynamic["p"].reindex(columns=generators, fill_value=0.0)
     spare = (available - power).clip(lower=0) * n.generators.loc[generators, "sign"]
@@ -113,7 +130,7 @@ def _spare(n: pypsa.Network, island: Island, lost: Sequence[str]) -> Floats:
     return at_buses
 
 
-def _nothing(island: Island, what: str) -> str:
+def _nothing(island: Part, what: str) -> str:
     return (
         f"no {what} in sub-network {island.name} ({island.carrier}, {len(island.buses)} buses): nothing supplies a new "
         "load there without redispatch of links and storage"

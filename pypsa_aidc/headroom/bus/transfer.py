@@ -55,6 +55,8 @@ class Study:
     def at(self, buses: Integers) -> Study:
         """The same study for some of the buses (by position); the slack distribution stays that of all."""
         island = self.island
+        if len(buses) == len(island.buses):
+            return self
         return replace(self, island=replace(island, buses=island.buses[buses], ptdf=island.ptdf[:, buses]))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.headroom.region.demand import HOUR, Demand, DemandWarning, findings
 
 Gaps = Literal["raise", "interpolate", "drop"]
@@ -30,6 +30,7 @@ LEVEL_DAYS = 15
 _SHOWN = 3
 
 
+@checked
 def clean(
     demand: Demand,
     *,

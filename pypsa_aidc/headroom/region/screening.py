@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pypsa_aidc.errors import Faults, UnitWarning
+from pypsa_aidc.errors import Faults, UnitWarning, checked
 from pypsa_aidc.fleet.windows import Floats
 from pypsa_aidc.headroom.region.demand import Demand, DemandWarning
 from pypsa_aidc.headroom.region.offsets import Offsets
@@ -24,6 +24,7 @@ Period = Literal["whole", "year"]
 LIMITERS = (RESIDUAL, BUDGET, NOTHING, INFEASIBLE)
 
 
+@checked
 def screen_region(
     demand: Demand,
     profiles: Sequence[Profile],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from pypsa_aidc.network.loads.protocol import TOLERANCE, Check
 from pypsa_aidc.network.loads.registry import decided_snapshots, loads
 from pypsa_aidc.network.model.storage import CHARGES, charging_and_discharging
 from pypsa_aidc.network.pypsa_api import INTEGRAL
-from pypsa_aidc.network.results.balance import nodal_residual
+from pypsa_aidc.network.results.balance import injection
 from pypsa_aidc.network.results.scenarios import in_scenarios
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ class AuditReport:
             raise AuditError("the solution breaks constraints:\n" + "\n".join(lines))
 
 
-def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
+def audit(
+    n: pypsa.Network, *, exclusive: tuple[str, ...] = (), recourse: Mapping[str, Any] | None = None
+) -> AuditReport:
     """Check a solved network again: paths, completion, GPUs, power, energy, calls, nodal balance, integrality.
 
     Works from decoded schedules and calls and PyPSA's results, not from the model, so that a wrong model, a solver that
@@ -95,6 +97,9 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
         Solved network, just now or read from a file.
     exclusive
         Storages that must not charge and discharge at once.
+    recourse
+        In a network with scenarios, the snapshot from which each of some loads may decide by scenario; what starts
+        before, and all that other loads decide, has to be the same in all. `None`: not checked.
 
     Returns
     -------
@@ -109,9 +114,20 @@ def audit(n: pypsa.Network, *, exclusive: tuple[str, ...] = ()) -> AuditReport:
     found = list(_integrality(n))
     if not n.has_scenarios:
         return _report([*found, *_checks(n, exclusive)])
-    for scenario, one in in_scenarios(n).items():
+    networks = in_scenarios(n)
+    found += _same_decisions(networks, recourse) if recourse is not None else ()
+    for scenario, one in networks.items():
         found += [each._replace(where=f"{each.where}, scenario {scenario}") for each in _checks(one, exclusive)]
     return _report(found)
+
+
+def _same_decisions(networks: Mapping[str, pypsa.Network], recourse: Mapping[str, Any]) -> Iterator[Check]:
+    """Whether all scenarios agree on what is decided before they are told apart."""
+    first, *others = ((loads(one), one) for one in networks.values())
+    for name, load in first[0].items():
+        decided = load.decided_before(first[1], recourse.get(name))
+        apart = sum(own[name].decided_before(one, recourse.get(name)) != decided for own, one in others)
+        yield Check("same decisions in all scenarios", name, float(apart), "scenarios")
 
 
 def _checks(n: pypsa.Network, exclusive: tuple[str, ...]) -> list[Check]:
@@ -126,7 +142,7 @@ def _checks(n: pypsa.Network, exclusive: tuple[str, ...]) -> list[Check]:
     except AIDCError as error:
         found.append(Check("schedule", str(error).splitlines()[0], np.inf, ""))
         return found
-    residual = nodal_residual(n, snapshots)
+    residual = injection(n, snapshots).abs()
     borne = _scale(n, TOLERANCE)
     found += [Check("nodal balance", f"bus {bus}", residual[bus].max(), "MW", borne) for bus in residual.columns]
     for storage in exclusive:
@@ -152,7 +168,7 @@ def _scale(n: pypsa.Network, tolerance: float) -> float:
 def _integrality(n: pypsa.Network) -> Iterator[Check]:
     if not has_solution(n):
         return
-    integers = {name for built in built_in(n) for name in built.integers}
-    for name in [name for name in n.model.variables if name in integers or name.startswith(CHARGES)]:
+    integers = tuple(name for built in built_in(n) for name in built.integers)
+    for name in [name for name in n.model.variables if name.startswith((*integers, CHARGES))]:
         values = n.model.variables[name].solution.values
         yield Check("integrality", name, np.abs(values - np.round(values)).max(initial=0.0), "", INTEGRAL)

@@ -90,7 +90,7 @@ def check(n: pypsa.Network) -> Findings:
     No buses, components at buses that do not exist, NaN in series, missing snapshots, islands without supply, lines and
     transformers without impedance, rating or any limit; specifications that cannot be read, stale series, jobs that
     cannot finish, sites larger than their connection or than what their bus can deliver, figures out of proportion by
-    units; frozen jobs, missing and stale results.
+    units; frozen jobs, missing and stale results. Of a case file, also what was made of it.
 
     Parameters
     ----------
@@ -114,9 +114,10 @@ def check(n: pypsa.Network) -> Findings:
         remedy = "Read a file that PyPSA has written, or add buses."
         return Findings((Finding("error", "network", "no buses: there is no network in it", remedy),))
     found = list(_unknown_buses(n))
+    notes = [Finding("note", "case", str(text)) for text in n.meta.get("case", ())]
     if not found:
         found += _faults(lambda: check_network(n), "error")
-    found += [*_series(n), *_ratings(n), *_backstops(n)]
+    found += [*_series(n), *_ratings(n), *_backstops(n), *notes]
     broken = _faults(lambda: loads(n), "error")
     found += broken
     if not broken:
@@ -126,7 +127,7 @@ def check(n: pypsa.Network) -> Findings:
     horizon = _faults(lambda: windows(n), "error")
     found += horizon
     if not horizon:
-        doubt = doubts(n)
+        doubt = doubts(n, explained=all(load.explains_windows for load in loads(n).values()))
         remedy = "Set n.snapshot_weightings['stores'] to the hours of each snapshot, or give the missing ones."
         found += [Finding("warning", "snapshots", doubt, remedy)] if doubt else []
         found += _stale(n)

@@ -11,7 +11,7 @@ from pypsa_aidc.network.model.horizon import network_snapshots
 from pypsa_aidc.network.pypsa_api import names
 
 QUADRATIC = (
-    "HiGHS cannot solve both at once: make the costs piecewise linear (aidc.network.from_matpower(..., "
+    "HiGHS cannot solve both at once: make the costs piecewise linear (aidc.network.from_case(..., "
     "quadratic='piecewise') does for a case), set marginal_cost_quadratic to 0, or use a solver that can, such as "
     "Gurobi, with solver_name=."
 )

@@ -12,7 +12,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, InputError, PriceWarning, StaleError, UnsupportedError
 from pypsa_aidc.network.loads.registry import by_kind, loads, refresh, solved
 from pypsa_aidc.network.model.storage import CHARGES
-from pypsa_aidc.network.pypsa_api import columns, model_of, names
+from pypsa_aidc.network.pypsa_api import columns, model_of, names, scenario_networks
 from pypsa_aidc.network.solve.result import stored_result
 
 _SET_POINT = "p_set"
@@ -42,11 +42,11 @@ def is_frozen(n: pypsa.Network) -> bool:
 def freeze(n: pypsa.Network) -> None:
     """Give every decided Generator the power of its solution as `p_set`, which plain PyPSA keeps.
 
-    A plain ``n.optimize()`` then has the objective and the prices of the LP with fixed paths, less any
-    `mode_change_cost`, which PyPSA has no place for. The exception are hours in which a fleet sheds less than its call
-    allows: there its relief sets the price, and in plain PyPSA, where relief is data, any price between those of the
-    plants below and above it is as good. A fleet without relief and of free size stays free, since all that decides its
-    size is in plain PyPSA too. `thaw` undoes it.
+    A plain ``n.optimize()`` then has the objective and the prices of the LP with fixed paths, less what changes of
+    mode cost and GPU-hours are worth, which PyPSA has no place for: `n.aidc.costs` tells both. The exception are
+    hours in which a fleet sheds less than its call allows: there its relief sets the price, and in plain PyPSA,
+    where relief is data, any price between those of the plants below and above it is as good. A fleet without
+    relief and of free size stays free, since all that decides its size is in plain PyPSA too. `thaw` undoes it.
 
     Parameters
     ----------
@@ -87,8 +87,9 @@ def freeze(n: pypsa.Network) -> None:
         "Solve all of them, or freeze the part that is solved: n.copy(snapshots=...).",
     )
     faults.raise_any(StaleError)
-    for text in [text for _, own in found for load in own.values() for text in load.undetermined(n)]:
-        warnings.warn(text, PriceWarning, stacklevel=3)
+    for scenario, one in (scenario_networks(n) if n.has_scenarios else {"": n}).items():
+        for text in [text for _, own in found for load in own.values() for text in load.undetermined(one)]:
+            warnings.warn(f"scenario {scenario}: {text}" if scenario else text, PriceWarning, stacklevel=3)
     labels = n.generators.index[names(n.generators.index).isin(decided)]
     # A solver keeps limits only to its tolerance; as data, a power beyond them would be infeasible.
     power = n.c.generators.dynamic["p"]

@@ -29,12 +29,13 @@ when                    members
 ======================  =============================================================================================
 read and written        `word`, `component`, `words`, `read`, `name`, `name_of`, `holder`, `parts_of`, `parts`, `known`,
                         `remove`, `rows`
-before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`
+before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`, `explains_windows`
 in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
-after a solve           `decisions`, `solved`, `check_results`, `audit`, `power`, `accounts`, `summary`, `costless`
+after a solve           `decisions`, `solved`, `check_results`, `decided_before`, `audit`, `power`, `accounts`,
+                        `summary`, `costless`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
 words                   `reason_alone`, `reason`
-what if                 `changes`
+what if                 `changes`, `restricted`
 ======================  =============================================================================================
 
 What they are given and have to keep to:
@@ -66,6 +67,7 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.model.ahead import Ahead
+from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import columns, names, rows
 from pypsa_aidc.network.spec.column import stored
 from pypsa_aidc.network.spec.schema import kind_of
@@ -81,6 +83,7 @@ SOLVE = (
 """What makes a schedule, for those who lack one."""
 
 Change = Callable[[pypsa.Network], None]
+Freedom = Literal["fixed", "recorded", "waiting", "idealized", "free"]
 """What turns a network into another one in place."""
 
 Severity = Literal["error", "warning", "note"]
@@ -179,6 +182,9 @@ class Built:
         AIDCError
             The solution is none: the solver ignored integrality.
         """
+
+    def write_back(self, n: pypsa.Network) -> None:
+        """Put into the network what PyPSA has just written there otherwise, after `record`."""
 
     def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
         """Write a solution of the whole model for HiGHS to start from, if there is one to be found in some seconds.
@@ -292,6 +298,11 @@ class Load(ABC):
         """Whether its decisions are whole numbers, so that the model with it is no LP."""
         return False
 
+    @property
+    def explains_windows(self) -> bool:
+        """Whether its user has said what dates that jump mean to it; if not, that is told."""
+        return False
+
     # In the model
 
     @classmethod
@@ -322,6 +333,7 @@ class Load(ABC):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> Built:
         """Put variables and constraints of all loads of the kind into ``n.model``.
 
@@ -337,6 +349,8 @@ class Load(ABC):
             Of the graphs of training jobs.
         ahead
             Place of the model in a rolling horizon, if there is one.
+        recourse
+            From when on loads decide by scenario, in a network with scenarios; else `None`.
         """
         return Built()
 
@@ -361,6 +375,10 @@ class Load(ABC):
     def check_results(self, n: pypsa.Network, faults: Faults) -> None:
         """Note where power in the network is not that of the decisions: it was solved again without them."""
 
+    def decided_before(self, n: pypsa.Network, moment: object | None) -> Sequence[object]:
+        """What has been decided that starts before a snapshot, or all of it: the same in all scenarios until then."""
+        return ()
+
     @abstractmethod
     def audit(self, n: pypsa.Network) -> Iterator[Check]:
         """Check every constraint again, from decisions and results in the network and not from its model.
@@ -384,9 +402,13 @@ class Load(ABC):
         """Further entries of its row in `n.aidc.summary()`; `power` is that of `n.aidc.power()`."""
         return {}
 
-    def own_cost(self, n: pypsa.Network) -> float:
-        """Cost in USD of its decisions in the objective that is none of a component, such as for changes of modes."""
-        return 0.0
+    def own_costs(self, n: pypsa.Network) -> dict[str, float]:
+        """Costs in USD of its decisions in the objective that are none of a component, by what for."""
+        return {}
+
+    def worth(self, n: pypsa.Network) -> dict[str, float]:
+        """Worth in USD of what its parts occupy, beside the energy that they pay for; nothing where it has no value."""
+        return {}
 
     @property
     def costless(self) -> Sequence[str]:
@@ -422,6 +444,16 @@ class Load(ABC):
 
     def reason(self, n: pypsa.Network, snapshots: pd.Index | None) -> Reason | None:
         """Say why the load cannot work in this network, by solving others with less of it."""
+        return None
+
+    def restricted(self, freedom: Freedom) -> Change | None:
+        """Return the change to no more freedom than a word says; `None` where a kind has none that could be taken.
+
+        Raises
+        ------
+        InputError
+            What the load would then do is not known, such as a job without its mode of fixed training.
+        """
         return None
 
     def changes(self, steps: Mapping[str, float], horizon: float) -> Iterator[tuple[str, float, str, bool, Change]]:

@@ -14,7 +14,7 @@ from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.loads.protocol import Load
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.model.horizon import network_snapshots
-from pypsa_aidc.network.pypsa_api import names, rows
+from pypsa_aidc.network.pypsa_api import names, rows, scenario_networks
 from pypsa_aidc.network.spec.column import COLUMN, stored
 from pypsa_aidc.network.spec.schema import word_of
 
@@ -136,9 +136,11 @@ def solved(n: pypsa.Network, *kinds: type[Load]) -> pd.Index:
     keep(n)
     snapshots = decided_snapshots(n)
     faults = Faults("AIDCs of the network")
+    networks = scenario_networks(n).values() if n.has_scenarios else [n]
     for kind, own in by_kind(n):
         for load in own.values() if not kinds or kind in kinds else ():
-            load.check_results(n, faults)
+            for one in networks:
+                load.check_results(one, faults)
     faults.raise_any(StaleError)
     return snapshots
 

@@ -36,7 +36,8 @@ class Ahead:
     steps
         For each job generator, the steps that were decided so far; those that start before `decided` count.
     price
-        For each site, the expected price of its IT energy in USD/MWh in each slot of the horizon, shape (slots,).
+        For each load, the expected price of its energy (of a site, at IT level) in USD/MWh in each slot of the horizon,
+        shape (slots,).
     connection
         For each site, the IT power in MW that its connection leaves to jobs in each slot, shape (slots,).
     weight
@@ -51,3 +52,8 @@ class Ahead:
     price: Mapping[str, Floats]
     connection: Mapping[str, Floats]
     weight: Floats
+
+    @property
+    def rest(self) -> Slots:
+        """Slots in which something is still to be decided."""
+        return Slots(self.slots.hours[self.decided :])

@@ -28,6 +28,8 @@ class PathGraph:
         Number of nodes.
     source, sink
         Nodes in which the path starts and ends.
+    count
+        Paths to be chosen, one for each of equal jobs.
     """
 
     tail: Ints
@@ -35,6 +37,7 @@ class PathGraph:
     nodes: int
     source: int
     sink: int
+    count: int = 1
 
 
 def add_path_flow(m: linopy.Model, x: linopy.Variable, graphs: Sequence[PathGraph], name: str, dim: str) -> None:
@@ -61,7 +64,7 @@ def add_path_flow(m: linopy.Model, x: linopy.Variable, graphs: Sequence[PathGrap
         entry += [edges, edges]
         row += [first_node + graph.tail, first_node + graph.head]
         sign += [np.ones(len(edges)), -np.ones(len(edges))]
-        balance[first_node + graph.source] = 1.0
+        balance[first_node + graph.source] = graph.count
         internal[first_node + graph.sink] = False
         first_node += graph.nodes
         first_edge += len(edges)

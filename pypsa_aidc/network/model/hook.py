@@ -9,14 +9,15 @@ from typing import Any
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import SeriesWarning
+from pypsa_aidc.errors import SeriesWarning, UnsupportedError
 from pypsa_aidc.network.loads.decisions import remember
 from pypsa_aidc.network.loads.protocol import Built
 from pypsa_aidc.network.loads.registry import by_kind, check_loads
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import doubts
+from pypsa_aidc.network.model.recourse import Given, Recourse
 from pypsa_aidc.network.model.storage import add_exclusive_storage
-from pypsa_aidc.network.pypsa_api import index_warnings_ignored
+from pypsa_aidc.network.pypsa_api import index_warnings_ignored, is_near_optimal
 from pypsa_aidc.training import Formulation
 
 ExtraFunctionality = Callable[[pypsa.Network, pd.Index], Any]
@@ -54,8 +55,7 @@ def extra_functionality(n: pypsa.Network, snapshots: pd.Index) -> None:
     Raises
     ------
     UnsupportedError
-        A mode of PyPSA that would give wrong results: rolling horizon, near-optimal exploration with costed mode
-        changes, fleets in a network with scenarios.
+        A mode of PyPSA that would give wrong results: rolling horizon, near-optimal exploration with scenarios.
     StaleError
         Snapshots or weightings have changed since a site or fleet was added.
     """
@@ -69,6 +69,7 @@ def hook(
     whole_horizon: bool = True,
     on_built: Callable[[Sequence[Built]], None] | None = None,
     ahead: Ahead | None = None,
+    recourse: Given = None,
 ) -> ExtraFunctionality:
     """Make an `extra_functionality` with options.
 
@@ -85,6 +86,9 @@ def hook(
         Called with what each kind of load has put into the model, once it is complete.
     ahead
         Place of the model in a rolling horizon, if there is one.
+    recourse
+        In a network with scenarios: the snapshot from which every load decides by scenario, or such a snapshot for
+        each of some loads by name; see `n.aidc.optimize`.
     """
 
     def attach(n: pypsa.Network, snapshots: pd.Index) -> None:
@@ -94,7 +98,14 @@ def hook(
     def _attach(n: pypsa.Network, snapshots: pd.Index) -> None:
         add_exclusive_storage(n, exclusive)
         found = by_kind(n)
-        doubt = doubts(n, snapshots) if found else ""
+        if found and n.has_scenarios and is_near_optimal(n.model):
+            raise UnsupportedError(
+                "near-optimal exploration (MGA) with scenarios: PyPSA's budget adds up the costs of all scenarios, "
+                "each with weight 1. Explore n.get_scenario(name), or the network of mean values."
+            )
+        told = all(load.explains_windows for _, own in found for load in own.values())
+        horizon = snapshots if ahead is None else ahead.snapshots[: 0 if ahead.border else None]
+        doubt = doubts(n, horizon, explained=told) if found and len(horizon) else ""
         if doubt:
             warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=3)
         partial = whole_horizon and len(snapshots) < len(n.snapshots)
@@ -103,7 +114,8 @@ def hook(
             kind.refuse_unsupported(n, own, part=part)
         if ahead is None:  # otherwise the whole horizon has been checked
             check_loads(n, snapshots)
-        built = [kind.build(n, own, snapshots, formulation, ahead) for kind, own in found]
+        by_scenario = Recourse.of(n, snapshots, recourse, [name for _, own in found for name in own])
+        built = [kind.build(n, own, snapshots, formulation, ahead, by_scenario) for kind, own in found]
         remember(n, built)
         if on_built is not None:
             on_built(built)

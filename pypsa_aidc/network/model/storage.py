@@ -8,7 +8,7 @@ import linopy
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, UnsupportedError
 
 
 def check_exclusive(n: pypsa.Network, storages: Sequence[str]) -> None:
@@ -19,7 +19,14 @@ def check_exclusive(n: pypsa.Network, storages: Sequence[str]) -> None:
     InputError
         An unknown name, an extendable power (its limit is not a number), or a Store without charging and discharging
         Links: one that trades with its bus directly has a single signed variable and needs nothing.
+    UnsupportedError
+        A network with scenarios.
     """
+    if storages and n.has_scenarios:
+        raise UnsupportedError(
+            f"exclusive storage ({', '.join(storages)}) in a network with scenarios: its binaries would have to be "
+            "those of each. Give it a marginal cost, which keeps it from burning energy, or solve n.get_scenario(name)."
+        )
     faults = Faults("exclusive storage")
     for name in storages:
         if name in n.storage_units.index:

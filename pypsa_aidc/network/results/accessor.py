@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from pypsa_aidc.network.results.balance import system_balance
 from pypsa_aidc.network.results.scenarios import (
     EXPECTED,
     in_scenarios,
+    one_below_the_other,
     probabilities,
     side_by_side,
     with_expectation,
@@ -41,8 +42,8 @@ _DUST = 1e-9
 class Results:
     """What the AIDCs of a network did, read from the network each time, so that nothing goes stale.
 
-    Every frame has units in ``frame.attrs["units"]``. In a network with scenarios, what differs between them is
-    labelled by scenario, with the ``"expected"`` value beside it; schedules are the same in all. All methods raise
+    Every frame has units in ``frame.attrs["units"]``. In a network with scenarios, frames are labelled by scenario, and
+    numbers have the ``"expected"`` value beside them. All methods raise
     `NotSolvedError` where nothing has been solved, and `StaleError` where the network has been solved again without
     its AIDC jobs.
 
@@ -101,20 +102,35 @@ class Results:
             00:00 to 10:00, it runs until 11:00), `hours`, `pipeline`, `tensor`, `data`, `mode` (its label), `gpus`,
             `it_power` (MW), `energy` (MWh IT), `segments`, `restart` (whether it follows a wait, also one at the very
             beginning, and so pays `restart_hours` and `restart_energy` of the rules) and `boundary_idle` (GPU-hours in
-            the last slot that no work was left for).
+            the last slot that no work was left for). With scenarios, `scenario` stands in front: ``"all"`` where a step
+            is the same in all of them.
         """
+        if self._n.has_scenarios:
+            return one_below_the_other(self._frames(Results.schedule))
         return schedule.step_table(self._n, self._solved(Site))
 
     def modes(self) -> pd.DataFrame:
-        """Mode of each job in each snapshot as text ``p·q·d``, empty while it waits; columns (site, job)."""
+        """Mode of each job in each snapshot as text ``p·q·d``, empty while it waits; columns (site, job).
+
+        With scenarios, columns (scenario, site, job).
+        """
+        if self._n.has_scenarios:
+            return side_by_side(self._frames(Results.modes), 1, None)
         return schedule.mode_labels(self._n, self._solved(Site))
 
     def gpus(self) -> pd.DataFrame:
-        """GPUs in use by each job in each snapshot; columns (site, job)."""
+        """GPUs in use by each job in each snapshot; columns (site, job), with scenarios (scenario, site, job)."""
+        if self._n.has_scenarios:
+            return self._labelled(Results.gpus, axis=1)
         return schedule.job_series(self._n, self._solved(Site), schedule.GPUS)
 
     def progress(self) -> pd.DataFrame:
-        """Share of the tranche each job has done by the end of each snapshot, Eq. 31 of [1]; columns (site, job)."""
+        """Share of the tranche each job has done by the end of each snapshot, Eq. 31 of [1]; columns (site, job).
+
+        With scenarios, columns (scenario, site, job).
+        """
+        if self._n.has_scenarios:
+            return self._labelled(Results.progress, axis=1)
         return schedule.work_done(self._n, self._solved(Site))
 
     def calls(self) -> pd.DataFrame:
@@ -125,23 +141,30 @@ class Results:
         pandas.DataFrame
             One row a call: `fleet`, `start` and `last` (its first and its last snapshot), `duration` (h), `depth` (MW
             that were called, or the most of the stretch), `power` (MW, the most that was shed), `energy` (MWh shed),
-            `lost` (MWh of work to be done again), `rebound` (MWh drawn again before the next call).
+            `lost` (MWh of work to be done again), `rebound` (MWh drawn again before the next call). With scenarios,
+            `scenario` stands in front: ``"all"`` where a call is the same in all of them.
 
         Raises
         ------
         StaleError
             The relief breaks the terms of a fleet: the network was solved again without them.
         """
+        if self._n.has_scenarios:
+            return one_below_the_other(self._frames(Results.calls))
         return call_table(operations(self._n, self._solved(Fleet)))
 
     def fleet_sizes(self) -> pd.DataFrame:
         """One row a fleet: `bus`, `p_nom` (MW), `calls`, `hours` with relief, `energy` shed and `rebound` (MWh).
+
+        With scenarios, index (scenario, fleet).
 
         Raises
         ------
         StaleError
             As for `calls`.
         """
+        if self._n.has_scenarios:
+            return self._labelled(Results.fleet_sizes, axis=0)
         return size_table(self._n, self._solved(Fleet))
 
     def fleet_limits(self) -> pd.DataFrame:
@@ -152,13 +175,16 @@ class Results:
         pandas.DataFrame
             One row a limit: `fleet`, `limit`, `used` and `allowed` in `unit`, and `reached`, how often it binds: calls,
             pauses, windows or snapshots at the limit; for a budget 1 where no further call fits into it. Durations that
-            were not called are left out; of windows, those of the lengths that bind, else the fullest one.
+            were not called are left out; of windows, those of the lengths that bind, else the fullest one. With
+            scenarios, `scenario` stands in front: ``"all"`` where a limit is used alike in all of them.
 
         Raises
         ------
         StaleError
             As for `calls`.
         """
+        if self._n.has_scenarios:
+            return one_below_the_other(self._frames(Results.fleet_limits))
         return limit_table(self._n, self._solved(Fleet))
 
     def power(self) -> pd.DataFrame:
@@ -198,7 +224,9 @@ class Results:
     def costs(self) -> pd.DataFrame:
         """Costs of the network by component and carrier, curtailment stated as a cost; see `operating_costs`.
 
-        With scenarios, expected values, and beside them the cost in each.
+        With scenarios, expected values, and beside them the cost in each. With a risk preference, the row ``"Risk"`` is
+        what the conditional value at risk of the operating costs is above their expectation, times omega, so that the
+        total stays that of the objective; both are in ``attrs["risk"]``.
 
         Raises
         ------
@@ -206,8 +234,9 @@ class Results:
             The network has no dispatch.
         """
         if self._n.has_scenarios:
-            frames = {name: each.costs() for name, each in self._by_scenario().items()}
-            return with_expectation(frames, probabilities(self._n), "cost")
+            frames = self._frames(Results.costs)
+            frame = with_expectation(frames, probabilities(self._n), "cost")
+            return costs.with_risk(frame, *self._risk(frames))
         return costs.operating_costs(self._n)
 
     def bill(self) -> pd.DataFrame:
@@ -216,7 +245,7 @@ class Results:
         With scenarios, expected values, and beside them the payment in each.
         """
         if self._n.has_scenarios:
-            frames = {name: each.bill() for name, each in self._by_scenario().items()}
+            frames = self._frames(Results.bill)
             frame = with_expectation(frames, probabilities(self._n), "payment")
             frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
             return frame
@@ -252,22 +281,34 @@ class Results:
         return frame
 
     def grid_prices(self) -> pd.DataFrame:
-        """Price at the grid bus of each AIDC in each snapshot, USD/MWh."""
+        """Price at the grid bus of each AIDC in each snapshot, USD/MWh; with scenarios, columns (scenario, site)."""
+        if self._n.has_scenarios:
+            return self._labelled(Results.grid_prices, axis=1)
         buses = self.jobs["bus"].groupby(level="site", sort=False).first().astype(str)
-        price = columns(self._n.c.buses.dynamic["marginal_price"], sorted(set(buses))).loc[self.expected_power().index]
+        price = columns(self._n.c.buses.dynamic["marginal_price"], sorted(set(buses))).loc[self.power().index]
         return pd.DataFrame({name: price[bus] for name, bus in buses.items()}).rename_axis(columns="site")
 
-    def expected_power(self) -> pd.DataFrame:
-        """Power as `power` gives it without scenarios; with them, its expectation."""
-        power = self.power()
-        return pd.DataFrame(power[EXPECTED]) if self._n.has_scenarios else power
+    def expected(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Expectation in a frame of this object that is labelled by scenario; any other frame as it is."""
+        if not self._n.has_scenarios:
+            return frame
+        return pd.DataFrame(frame.xs(EXPECTED, level="scenario", axis=1 if "scenario" in frame.columns.names else 0))
 
-    def _by_scenario(self) -> dict[str, Results]:
-        return {name: Results(one) for name, one in in_scenarios(self._n).items()}
+    def _risk(self, frames: Mapping[str, pd.DataFrame]) -> tuple[Mapping[str, float], dict[str, tuple[float, float]]]:
+        """Risk preference, as solved with or set; probability and operating cost in the objective of each scenario."""
+        risk = cast("Mapping[str, float]", self._n.risk_preference or self.status.get("risk") or {})
+        if not risk:
+            return {}, {}
+        weights, networks = probabilities(self._n), in_scenarios(self._n)
+        return risk, {
+            name: (weights[name], costs.operating_objective(frame, networks[name])) for name, frame in frames.items()
+        }
+
+    def _frames(self, frame: Callable[[Results], pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        return {name: frame(Results(one)) for name, one in in_scenarios(self._n).items()}
 
     def _labelled(self, frame: Callable[[Results], pd.DataFrame], axis: int) -> pd.DataFrame:
-        frames = {name: frame(each) for name, each in self._by_scenario().items()}
-        return side_by_side(frames, probabilities(self._n), axis)
+        return side_by_side(self._frames(frame), axis, probabilities(self._n))
 
     @property
     def plot(self) -> NetworkPlots:

@@ -12,28 +12,32 @@ from pypsa_aidc.network.pypsa_api import names
 _ONE_PORTS = (("Generator", "p", 1.0), ("StorageUnit", "p", 1.0), ("Store", "p", 1.0), ("Load", "p", -1.0))
 
 
-def nodal_residual(n: pypsa.Network, snapshots: pd.Index) -> pd.DataFrame:
-    """Absolute imbalance of power at every bus.
+def injection(n: pypsa.Network, snapshots: pd.Index, without: Collection[str] = ()) -> pd.DataFrame:
+    """Power in MW that components feed into every bus, less what they draw; 0 at each bus for all components.
 
     Returns
     -------
     pandas.DataFrame
-        MW, at least 0; one row a snapshot, one column a bus (and scenario, where there are any).
+        One row a snapshot, one column a bus (and scenario, where there are any).
     """
+
+    def others(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[frame.columns[~names(frame.columns).isin(list(without))]]
+
     buses = n.buses.index
     total = pd.DataFrame(0.0, index=snapshots, columns=buses)
     for component, attribute, default_sign in _ONE_PORTS:
         static = n.c[component].static
         sign = static.get("sign", default_sign)
         # PyPSA writes the set points of inactive loads into its results, too.
-        total = _add(total, n.c[component].dynamic[attribute], static["bus"][static["active"]], sign, snapshots)
+        total = _add(total, others(n.c[component].dynamic[attribute]), static["bus"][static["active"]], sign, snapshots)
     for component in n.branch_components:
         static = n.c[component].static
         for column in [name for name in static.columns if name.startswith("bus") and name[3:].isdigit()]:
             flow = n.c[component].dynamic.get(f"p{column[3:]}")
             if flow is not None:
-                total = _add(total, flow, static[column], -1.0, snapshots)
-    return total.abs()
+                total = _add(total, others(flow), static[column], -1.0, snapshots)
+    return total
 
 
 def system_balance(n: pypsa.Network, snapshots: pd.Index, own: Collection[str], meter: pd.Series) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -56,7 +56,8 @@ def operating_costs(n: pypsa.Network) -> pd.DataFrame:
     pandas.DataFrame
         Index (component, carrier); `energy` (MWh, weighted by the objective weighting) and `cost` (USD, with quadratic
         and storage costs, start-ups and stand-by); curtailed energy under the component ``"Curtailment"``, what is
-        built under ``"Investment"``, mode changes of jobs under ``"Mode changes"`` and the site.
+        built under ``"Investment"``, mode changes of jobs under ``"Mode changes"`` and the site, and what the GPU-hours
+        of its jobs are worth under ``"GPUs"``.
 
     Raises
     ------
@@ -75,6 +76,38 @@ def operating_costs(n: pypsa.Network) -> pd.DataFrame:
     frame = whole.groupby(level=["component", "carrier"], sort=False).sum() if len(whole) else whole
     frame.attrs["units"] = {"energy": "MWh", "cost": "USD"}
     return frame
+
+
+def operating_objective(costs: pd.DataFrame, n: pypsa.Network) -> float:
+    """What a scenario costs in PyPSA's objective without investment: `operating_costs` less its constant, USD."""
+    return float(costs["cost"].drop("Investment", level="component", errors="ignore").sum()) - rewards(n)
+
+
+def with_risk(
+    costs: pd.DataFrame, risk: Mapping[str, float], scenarios: Mapping[str, tuple[float, float]]
+) -> pd.DataFrame:
+    """Costs with what a risk preference adds to their expectation.
+
+    Parameters
+    ----------
+    costs
+        Expected costs.
+    risk
+        PyPSA's `alpha` and `omega`; empty for none.
+    scenarios
+        Probability and operating cost in USD of each scenario.
+    """
+    if not risk:
+        return costs
+    probability, cost = (np.array(values) for values in zip(*scenarios.values(), strict=True))
+    excess = np.maximum(cost[None, :] - cost[:, None], 0.0) @ probability
+    expected, tail = float(probability @ cost), float((cost + excess / (1 - risk["alpha"])).min())
+    row = pd.DataFrame(0.0, pd.MultiIndex.from_tuples([("Risk", "CVaR")], names=costs.index.names), costs.columns)
+    row["cost"] = risk["omega"] * (tail - expected)
+    whole = pd.concat([costs, row])
+    told = {"alpha": risk["alpha"], "omega": risk["omega"], "expected": expected, "cvar": tail}
+    whole.attrs = costs.attrs | {"risk": told}
+    return whole
 
 
 def rewards(n: pypsa.Network) -> float:
@@ -174,10 +207,9 @@ def _investment(n: pypsa.Network) -> Iterator[pd.DataFrame]:
 
 def _own_costs(n: pypsa.Network) -> Iterator[pd.DataFrame]:
     """Costs of what loads decide and no component has, such as changes of modes; one row a load where there are any."""
-    for name, load in loads(n).items():
-        cost = load.own_cost(n)
+    for name, what, cost in ((name, *each) for name, load in loads(n).items() for each in load.own_costs(n).items()):
         if cost:
-            index = pd.MultiIndex.from_tuples([("Mode changes", name)], names=["component", "carrier"])
+            index = pd.MultiIndex.from_tuples([(what, name)], names=["component", "carrier"])
             yield pd.DataFrame({"energy": 0.0, "cost": cost}, index)
 
 
@@ -216,7 +248,9 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         sum; weighted by snapshots and investment periods as the objective), `price` (USD/MWh, payment over energy; NaN
         where there is none), `mean_price` (USD/MWh over time at that level) and `timing` (USD, what the energy would
         cost at the mean price less what it does cost). Relief of a fleet counts negative: it is what the fleet does
-        not draw and does not pay. Payments are NaN where the network has no prices.
+        not draw and does not pay. Payments are NaN where the network has no prices. Where a site has a `gpu_value`,
+        there is also `gpu_cost` (USD), what the GPU-hours of each job are worth: no payment for energy, and no part of
+        `payment`.
     """
     accounts = {(name, part): account for name, load in loads(n).items() for part, account in load.accounts(n).items()}
     table: dict[tuple[str, str], dict[str, float]] = {}
@@ -235,6 +269,7 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
         taken = float((power[name, "meter"] * weight).sum())
         at_mean = sum(row["mean"] * row["energy"] for row in own)
         table[name, TOTAL] = {"energy": taken, "payment": paid, "mean": at_mean / taken if taken else np.nan}
+    worth = {name: load.worth(n) for name, load in loads(n).items()}
     # Parts of a site or fleet together, the total after them.
     table = {key: table[key] for name in totals for key in table if key[0] == name}
     frame = pd.DataFrame.from_dict(table, orient="index")
@@ -242,8 +277,13 @@ def bill(n: pypsa.Network, power: pd.DataFrame) -> pd.DataFrame:
     frame["price"] = frame["payment"] / frame["energy"].where(frame["energy"] != 0)
     frame["mean_price"] = frame.pop("mean")
     frame["timing"] = frame["mean_price"] * frame["energy"] - frame["payment"]
+    if any(worth.values()):
+        frame["gpu_cost"] = [
+            sum(worth[name].values()) if part == TOTAL else worth[name].get(part, 0.0) for name, part in table
+        ]
     frame.index = pd.MultiIndex.from_tuples(list(table), names=["site", "part"])
     usd = {"payment": "USD", "timing": "USD", "price": "USD/MWh", "mean_price": "USD/MWh"}
+    usd |= {"gpu_cost": "USD"} if "gpu_cost" in frame else {}
     frame.attrs["units"] = {"energy": "MWh"} | usd
     return frame
 

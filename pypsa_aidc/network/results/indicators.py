@@ -11,6 +11,7 @@ from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.model.storage import charging_and_discharging
 from pypsa_aidc.network.results import costs
 from pypsa_aidc.network.results.accessor import Results
+from pypsa_aidc.network.results.scenarios import in_scenarios, probabilities
 
 
 def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, float]:
@@ -23,7 +24,7 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
     Parameters
     ----------
     n
-        Solved network.
+        Solved network; with scenarios, each indicator is its expected value.
     storages
         Storages whose throughput counts.
 
@@ -37,6 +38,9 @@ def indicators(n: pypsa.Network, storages: Sequence[str] = ()) -> dict[str, floa
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Table IV.
     """
+    if n.has_scenarios:
+        weights, found = probabilities(n), {name: indicators(one, storages) for name, one in in_scenarios(n).items()}
+        return {key: sum(weights[name] * own[key] for name, own in found.items()) for key in next(iter(found.values()))}
     accessor = Results(n)
     power = accessor.power()
     weight = n.snapshot_weightings["objective"].loc[power.index]

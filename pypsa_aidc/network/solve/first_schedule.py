@@ -69,7 +69,7 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.in
     """
     m = n.model
     others = [name for name in discrete(m) if name != PATH and not name.startswith(f"{CHARGES} ")]
-    if others or m.is_quadratic or not all(each.graph.load.rules.continuity for each in paths.placed):
+    if others or paths.together or m.is_quadratic or not all(each.graph.load.rules.continuity for each in paths.placed):
         return math.inf
     started = time.perf_counter()
     relaxation = _Relaxation(m, paths, started + seconds)
@@ -107,7 +107,8 @@ class _Relaxation:
         self.coupling = matrix[self.coupling_rows][:, path].T.tocsr()
         self.cost = np.asarray(m.matrices.c, dtype=float)
         self.own_cost = self.cost[path]
-        self.occupancy = [each.graph.occupancy() for each in paths.placed]
+        self.holding = [each.graph.holding() for each in paths.placed]
+        self.copies = paths.copies
         self.flows: dict[int, Floats] = {}
 
     def solve(self) -> bool:
@@ -142,10 +143,10 @@ class _Relaxation:
 
     def schedule(self) -> Floats | None:
         """Fix all jobs one after the other, improve, and return the value of each column; `None` if they do not fit."""
-        order = sorted(range(len(self.paths.placed)), key=lambda position: -self._least_gpu_hours(position))
-        for position in order:
-            flow = self._cheapest(position)
-            if flow is None or not self._fix(position, flow):
+        order = sorted(range(len(self.copies)), key=lambda job: -self._least_gpu_hours(job))
+        for job in order:
+            flow = self._cheapest(job)
+            if flow is None or not self._fix(job, flow):
                 return None
         found = self._improve(order, self._columns())
         if len(self.switches):
@@ -159,14 +160,14 @@ class _Relaxation:
         best = self.objective
         for _ in range(_ROUNDS):
             before = best
-            for position in order:
-                kept = self.flows[position]
-                self._bound(position, np.zeros(len(kept)), np.ones(len(kept)))
-                flows = [self._cheapest(position, each) for each in _PREFERENCES] if self.solve() else []
+            for job in order:
+                kept = self.flows[job]
+                self._bound(job, np.zeros(len(kept)), np.ones(len(kept)))
+                flows = [self._cheapest(job, each) for each in _PREFERENCES] if self.solve() else []
                 for flow in flows:
-                    if flow is not None and self._fix(position, flow) and self.objective < best - 1e-9:
+                    if flow is not None and self._fix(job, flow) and self.objective < best - 1e-9:
                         best, kept, found = self.objective, flow, self._columns()
-                if not self._fix(position, kept):
+                if not self._fix(job, kept):
                     return found
             if best > before - 1e-6 * max(1.0, abs(before)):
                 return found
@@ -175,8 +176,9 @@ class _Relaxation:
     def _columns(self) -> Floats:
         """Value of each column in the last solve, with the fixed paths exactly."""
         columns = np.array(self.highs.getSolution().col_value)
-        for position, flow in self.flows.items():
-            columns[self.edges[position]] = flow
+        for job, flow in self.flows.items():
+            for position in self.copies[job]:
+                columns[self.edges[position]] = flow
         return columns
 
     def _edge_costs(self) -> list[Floats]:
@@ -184,40 +186,44 @@ class _Relaxation:
         prices = np.asarray(self.highs.getSolution().row_dual)[self.coupling_rows]
         return self.paths.split(self.own_cost - self.coupling @ prices)
 
-    def _cheapest(self, position: int, preference: float = 0.0) -> Floats | None:
-        """Cheapest path of a job within what the fixed jobs leave of the pool, of equal ones the relaxation's."""
-        graph = self.paths.placed[position].graph
-        edge, slot, _, gpus = self.occupancy[position]
-        blocked = np.bincount(edge, gpus > self._left(position)[slot] + 1e-6, minlength=len(graph)) > 0
-        cost = self._edge_costs()[position]
-        used = np.asarray(self.highs.getSolution().col_value)[self.edges[position]]
+    def _cheapest(self, job: int, preference: float = 0.0) -> Floats | None:
+        """Cheapest path of a job within what the fixed jobs leave of the pool, of equal ones the relaxation's.
+
+        One path for all scenarios, which is allowed whatever the moment of recourse.
+        """
+        copies = self.copies[job]
+        graph, costs = self.paths.placed[copies[0]].graph, self._edge_costs()
+        edge, slot, gpus = self.holding[copies[0]]
+        blocked = np.bincount(edge, gpus > self._left(job)[slot] + 1e-6, minlength=len(graph)) > 0
+        cost = np.sum([costs[position] for position in copies], axis=0)
+        columns = np.asarray(self.highs.getSolution().col_value)
+        used = np.mean([columns[self.edges[position]] for position in copies], axis=0)
         unused = preference * np.abs(cost).mean() * (1 - np.clip(used, 0.0, 1.0))
         total, flow = cheapest_path(graph, cost + unused + np.where(blocked, _BLOCKED, 0.0))
         return None if total >= _BLOCKED / 2 else flow
 
-    def _left(self, position: int) -> Floats:
+    def _left(self, job: int) -> Floats:
         """GPUs that the other fixed jobs leave to a job in each slot."""
-        each = self.paths.placed[position]
-        left = np.full(len(each.window.slots), self._pool(position))
+        each = self.paths.placed[self.copies[job][0]]
+        left = np.full(len(each.window.slots), float(self.paths.sites[each.site].spec.gpus))
         for other, flow in self.flows.items():
-            neighbour = self.paths.placed[other]
-            if other != position and neighbour.site == each.site and neighbour.window is each.window:
-                edge, slot, _, gpus = self.occupancy[other]
+            first = self.copies[other][0]
+            neighbour = self.paths.placed[first]
+            if other != job and neighbour.site == each.site and neighbour.window is each.window:
+                edge, slot, gpus = self.holding[first]
                 left -= np.bincount(slot, gpus * flow[edge], minlength=len(left))
         return left
 
-    def _pool(self, position: int) -> float:
-        return float(self.paths.sites[self.paths.placed[position].site].spec.gpus)
-
-    def _least_gpu_hours(self, position: int) -> float:
-        load = self.paths.placed[position].graph.load
+    def _least_gpu_hours(self, job: int) -> float:
+        load = self.paths.placed[self.copies[job][0]].graph.load
         return min(mode.gpus * load.hours(mode) for mode in load.modes)
 
-    def _fix(self, position: int, flow: Floats) -> bool:
+    def _fix(self, job: int, flow: Floats) -> bool:
         """Fix a job on a path and solve again; whether that is feasible."""
-        self.flows[position] = flow
-        self._bound(position, flow, flow)
+        self.flows[job] = flow
+        self._bound(job, flow, flow)
         return self.solve()
 
-    def _bound(self, position: int, lower: Floats, upper: Floats) -> None:
-        self.highs.changeColsBounds(len(lower), self.edges[position], lower, upper)
+    def _bound(self, job: int, lower: Floats, upper: Floats) -> None:
+        for position in self.copies[job]:
+            self.highs.changeColsBounds(len(lower), self.edges[position], lower, upper)

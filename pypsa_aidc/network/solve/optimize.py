@@ -26,8 +26,17 @@ from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
 from pypsa_aidc.network.loads.registry import check_loads, loads, refresh
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
+from pypsa_aidc.network.model.horizon import network_snapshots
+from pypsa_aidc.network.model.recourse import Given, Recourse
 from pypsa_aidc.network.model.storage import charging_and_discharging, check_exclusive
-from pypsa_aidc.network.pypsa_api import bound_of, discrete, misstates_objective, objective_of, solve_network
+from pypsa_aidc.network.pypsa_api import (
+    bound_of,
+    discrete,
+    misstates_objective,
+    objective_of,
+    risk_weights,
+    solve_network,
+)
 from pypsa_aidc.network.solve.gap import Gap
 from pypsa_aidc.network.solve.outages import secure_outages
 from pypsa_aidc.network.solve.prices import price
@@ -52,6 +61,7 @@ def optimize(
     prices: bool = True,
     raise_on_violation: bool = True,
     branch_outages: Sequence[str] | str | None = None,
+    recourse: Given = None,
     extra_functionality: ExtraFunctionality | None = None,
     **kwargs: Any,
 ) -> Result:
@@ -79,6 +89,11 @@ def optimize(
     branch_outages
         Lines whose outage must not overload any other (PyPSA's security-constrained optimisation), or ``"all"``.
         Outages that split the network cannot be secured and are listed in the result.
+    recourse
+        In a network with scenarios, what is decided when. By default the schedules of jobs and the calls of fleets are
+        decided once, here and now, for all scenarios. With a snapshot, only what starts before it is, and what runs
+        over it; from there on each scenario has its own. Snapshots by name of a load, such as ``{"fleet": t}``, give it
+        to these loads only. Everything else, as relief within calls, PyPSA decides by scenario anyway.
     extra_functionality
         Further ``f(n, snapshots)`` of yours, called after jobs and fleets are in the model.
     kwargs
@@ -118,11 +133,16 @@ def optimize(
     check_loads(n, snapshots)
     if not options.bears_quadratic_and_integers:
         refuse_quadratic(n, snapshots, linearized=bool(kwargs.get("linearized_unit_commitment")))
+    chosen = network_snapshots(n, snapshots)
+    by_scenario = Recourse.of(n, chosen, recourse, found)
+    moments = {name: chosen[first] for name, first in by_scenario.moments.items()} if by_scenario else {}
     outages, skipped = secure_outages(n, branch_outages)
     switched: list[str] = []
     warm_start = warm_start and bool(found)
     while True:
-        solve = _Solve(formulation, tuple(switched), warm_start, prices, extra_functionality, options)
+        solve = _Solve(
+            formulation, tuple(switched), warm_start, prices, extra_functionality, options, recourse=recourse
+        )
         status, condition = solve.run(n, snapshots, outages)
         _refuse_no_solution(n, snapshots, status, condition, formulation)
         if misstates_objective(n.model):
@@ -141,7 +161,7 @@ def optimize(
     source = _priced(n, options) if prices or not has_integers else "none"
     if source == "none":
         n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
-    report = audit(n, exclusive=tuple(exclusive)) if found else None
+    report = audit(n, exclusive=tuple(exclusive), recourse=moments) if found else None
     if report is not None and raise_on_violation and not report.passed:
         clear_results(n)
         report.raise_if_violated()
@@ -159,10 +179,20 @@ def optimize(
         prices=source,
         skipped_outages=skipped,
         exclusive=tuple(switched),
+        recourse={name: str(snapshot) for name, snapshot in moments.items()},
+        risk=_risk(n),
         audit=report,
     )
     store_result(n, result)
     return result
+
+
+def _risk(n: pypsa.Network) -> dict[str, Any]:
+    """Risk preference of a network, with the weights of its scenarios in the objective."""
+    if not n.has_scenarios or n.risk_preference is None:
+        return {}
+    own = {str(name): float(weight) for name, weight in n.scenario_weightings["weight"].items()}
+    return {**n.risk_preference, "weights": risk_weights(n.model, own, n.risk_preference["omega"])}
 
 
 def solve_window(
@@ -220,6 +250,7 @@ class _Solve:
     extra_functionality: ExtraFunctionality | None
     options: SolverOptions
     ahead: Ahead | None = None
+    recourse: Given = None
     loads: Sequence[Built] = ()
     started: float = 0.0
     built: float = 0.0
@@ -234,10 +265,13 @@ class _Solve:
             whole_horizon=False,
             on_built=self._note,
             ahead=self.ahead,
+            recourse=self.recourse,
         )
         self.started = time.perf_counter()
         options = self.options
-        arguments = {**options.arguments, "solver_name": options.name, "solver_options": options.options}
+        # `_finish` does what linopy would do again for each solve.
+        arguments = {"sanitize_infinities": False, **options.arguments, "solver_name": options.name}
+        arguments["solver_options"] = options.options
         with TemporaryDirectory() as folder, self.shown:
             self._show("building the model")
             start = Path(folder) / "start.sol"

@@ -38,11 +38,11 @@ def secure_outages(
     Raises
     ------
     InputError
-        An unknown line, or nothing left to secure.
+        An unknown line, nothing left to secure, or branches that are not alike in all scenarios.
     """
     if outages is None:
         return None, ()
-    branches = n.passive_branches()
+    branches = _by_name(n.passive_branches())
     branches = branches[branches["active"].astype(bool)]
     everything = [(str(component), str(name)) for component, name in branches.index]
     wanted = everything if outages == "all" else [("Line", str(name)) for name in outages]
@@ -58,6 +58,20 @@ def secure_outages(
     if skipped:
         logger.warning("%d outages split the network and are not secured: %s", len(skipped), ", ".join(skipped))
     return pd.MultiIndex.from_tuples(secured), skipped
+
+
+def _by_name(branches: pd.DataFrame) -> pd.DataFrame:
+    """Branches by component and name; PyPSA takes the distribution factors of the first scenario for all of them."""
+    if "scenario" not in branches.index.names:
+        return branches
+    grouped = branches.groupby([name for name in branches.index.names if name != "scenario"], sort=False)
+    apart = grouped[["x", "r", "active"]].nunique().gt(1).any(axis=1)
+    faults = Faults("branch_outages")
+    for component, name in apart.index[apart]:
+        expected = "the same in all scenarios: PyPSA takes the first for all of them"
+        faults.add(f"{component} {name!r}", "another x, r or active in some scenario", expected)
+    faults.raise_any()
+    return grouped.first()
 
 
 def _splitting(branches: pd.DataFrame) -> set[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pypsa
 
 from pypsa_aidc.errors import NotSolvedError, UnsupportedError
+from pypsa_aidc.network.loads.decisions import built_in
 from pypsa_aidc.network.pypsa_api import (
     assign,
     discrete,
@@ -72,7 +73,7 @@ def price(n: pypsa.Network, /, **solver_options: Any) -> str:
     reached, solver_name = float(model.objective.value), str(model.solver_name or "highs")
     try:
         with solution_kept(model), relaxed(model, fixed=True):
-            if not solved_quietly(model, solver_name, **solver_options):
+            if not solved_quietly(model, solver_name, sanitize_infinities=False, **solver_options):
                 raise NotSolvedError(
                     f"the LP with fixed paths stopped with {model.termination_condition!r}; there are no prices"
                 )
@@ -86,4 +87,6 @@ def price(n: pypsa.Network, /, **solver_options: Any) -> str:
             difference,
         )
     assign(n)
+    for built in built_in(n):
+        built.write_back(n)
     return f"fixed-path {kind}"

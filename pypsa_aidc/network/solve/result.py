@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,10 @@ class Result:
         Outages left out of a security-constrained solve because they split the network.
     exclusive
         Storages that binaries kept from charging and discharging at once, because a solution without them did both.
+    recourse
+        Snapshot from which each load decided by scenario, where there are any that did.
+    risk
+        With a risk preference, its `alpha` and `omega`, and the `weights` of the scenarios in the objective.
     audit
         Report of the audit; `None` if it was switched off.
     """
@@ -68,6 +73,8 @@ class Result:
     prices: str
     skipped_outages: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
+    recourse: Mapping[str, str] = field(default_factory=dict)
+    risk: Mapping[str, Any] = field(default_factory=dict)
     audit: AuditReport | None = field(default=None, compare=False)
 
     @property

@@ -17,11 +17,11 @@ from pandas.api.types import is_numeric_dtype
 from pypsa_aidc.errors import Faults, StaleError, UnsupportedError
 from pypsa_aidc.network.checks.after import AuditReport, audit
 from pypsa_aidc.network.checks.before import check_network
-from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.loads.registry import check_loads, fleets, loads, refresh, remove, sites
 from pypsa_aidc.network.loads.site.paths import Paths
 from pypsa_aidc.network.loads.site.schedule import decode
 from pypsa_aidc.network.loads.site.site import Site
+from pypsa_aidc.network.loads.site.step_power import step_power
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality
 from pypsa_aidc.network.model.horizon import network_snapshots, windows
@@ -31,10 +31,13 @@ from pypsa_aidc.network.solve.result import clear_results
 from pypsa_aidc.network.spec.series import aligned
 from pypsa_aidc.progress import track
 from pypsa_aidc.training import Formulation, Step, TrainingLoad
-from pypsa_aidc.units import W_PER_MW
+from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
 
 STATE = "aidc_state"
-"""Column of `n.generators` with what has been decided of each job in a rolling horizon, as JSON."""
+"""Column of `n.generators` with what has been decided of each job, and until when, in a rolling horizon, as JSON.
+
+What fleets have decided is in their series of calls.
+"""
 
 _ROUNDING = 1e-9
 """Share by which the connection is taken to be larger after a window: solvers keep limits to a tolerance."""
@@ -54,13 +57,18 @@ class RollingResult:
     windows
         One row a window: `start` and `last` (its snapshots), `kept` (the last one whose dispatch stays), `status`,
         `gap`, `objective` (USD, of the window and of the jobs' expected cost after it), and the share of its tranche
-        that each job has done at `kept`, in a column (site, job).
+        that each job has done at `kept`, in a column ``"done <generator>"``. ``"behind <generator>"`` is the share by
+        which that falls short of a steady pace from arrival to deadline, and ``"catch_up <generator>"`` the USD that
+        the rest, as planned and at expected prices, costs above its leanest mode at their mean until the deadline.
     audit
         Audit of the whole horizon, if it was solved to its end.
+    behind
+        A sentence for each job and window in which it falls behind and catching up costs something.
     """
 
     windows: pd.DataFrame = field(repr=False)
     audit: AuditReport | None = None
+    behind: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         worst = self.windows["gap"].max()
@@ -99,7 +107,9 @@ def optimize_with_rolling_horizon(
     Parameters
     ----------
     n
-        Network with sites; fleets may be firm or shed along a series without budgets.
+        Network with sites or fleets. Calls that have started, pauses after them and what is left of budgets are carried
+        over like jobs: calls are planned to the end of the horizon, after the window at what they save at expected
+        prices, so that no window spends what a later one needs more.
     snapshots
         Part of ``n.snapshots``, the whole horizon of the jobs; `None` for all.
     horizon
@@ -107,9 +117,9 @@ def optimize_with_rolling_horizon(
     overlap
         Snapshots at the end of a window that the next one decides again, less than `horizon`.
     expected
-        Expected price in USD/MWh at the grid bus of the sites, for energy after a window: a number, a series over the
-        snapshots, or a frame with a column for each site. `None`: the prices of the window solved last go on, by time
-        of day (for the first window, those of the network without its AIDCs).
+        Expected price in USD/MWh at the bus of the loads, for energy after a window: a number, a series over the
+        snapshots, or a frame with a column for each site, and each fleet with calls or budgets. `None`: the prices of
+        the window solved last go on, by time of day (for the first window, those of the network without its AIDCs).
     actual
         What series turn out to be, by (component, attribute), e.g. ``{("Generator", "p_max_pu"): frame}``; frames over
         snapshots with columns of components. The network then holds the forecast: jobs are decided on it, and the
@@ -131,7 +141,8 @@ def optimize_with_rolling_horizon(
     InputError
         Arguments that do not go together, or as for `n.aidc.optimize`.
     UnsupportedError
-        Investment periods, scenarios, jobs without checkpoint continuity, fleets whose terms tie windows together.
+        Investment periods, scenarios, jobs without checkpoint continuity, fleets of free size, with rebound or
+        windows of relief; ramp limits of sites.
     InfeasibleError
         A window without a dispatch: it says which one.
     StaleError
@@ -153,32 +164,38 @@ def optimize_with_rolling_horizon(
     [0.0, 8.0, 0.0, 8.0, 0.0, 0.0]
     """
     chosen = network_snapshots(n, snapshots)
-    _check_arguments(n, chosen, horizon, overlap, actual)
+    _check_arguments(n, chosen, horizon, overlap, actual, on_window)
     horizon, overlap = int(horizon), int(overlap)
     check_network(n, chosen)
     refresh(n, chosen)
     check_loads(n, chosen)
-    whole, *more = windows(n, chosen)
-    if more:
-        raise UnsupportedError(
-            f"a rolling horizon over {len(more) + 1} windows of dates with gaps between: jobs do their tranche in each "
-            "of them. Roll over one of them at a time, with snapshots=."
-        )
     found = sites(n)
+    tied = {name: fleet for name, fleet in fleets(n).items() if fleet.terms.spans_horizon}
+    (whole, *_), *_ = parts = [windows(n, chosen, "once"), *(site.windows(n, chosen) for site in found.values())]
+    parts += [windows(n, chosen)] * bool(tied)
+    if any(len(part) > 1 or len(part[0].positions) < len(chosen) for part in parts):
+        raise UnsupportedError(
+            "a rolling horizon over more than one window, or a part of the snapshots: jobs do their tranche in each of "
+            "them. Roll over one of them at a time, with snapshots=, or give the sites windows='once'."
+        )
     generators = {generator: load for site in found.values() for generator, load in site.loads.items()}
     least = _own_energy(n, list(generators))
-    first, steps = _stored(n, generators, chosen) if resume else (0, dict.fromkeys(generators, ()))
+    first, steps = _stored(n, [*generators, *tied], chosen) if resume else (0, dict.fromkeys(generators, ()))
     if not resume:
         clear_results(n)
     levels = {component: n.c[component].static[initial].copy() for component, _, initial in _LEVELS}
-    given = None if expected is None else _expected(found, expected, chosen)
+    buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in found.values()}
+    buses |= {name: str(n.generators.at[name, "bus"]) for name in tied}
+    given = None if expected is None else _expected(list(buses), expected, chosen)
+    owner = {generator: site.name for site in found.values() for generator in site.loads}
     table: list[dict[str, object]] = []
+    behind: list[str] = []
     try:
         for start in track(list(range(first, len(chosen), horizon - overlap)), "windows"):
             window = chosen[start : start + horizon]
             kept = len(window) if start + horizon >= len(chosen) else horizon - overlap
             _continue_storage(n, chosen, start, levels)
-            grid = _persistent(n, found, chosen, start, window) if given is None else given
+            grid = _persistent(n, buses, chosen, start, window) if given is None else given
             ahead = Ahead(chosen, whole.slots, start, start, steps, *_at_site(n, found, grid, chosen), whole.weight)
             call = partial(
                 _solve,
@@ -197,12 +214,21 @@ def optimize_with_rolling_horizon(
                 generator: tuple(step for step in own if step.start < start + kept)
                 for generator, own in decided.items()
             }
-            _store(n, steps, chosen, start + kept)
+            _store(n, {**steps, **dict.fromkeys(tied, ())}, chosen, start + kept)
             gap = abs(objective - bound) / max(abs(objective), 1e-9)
             row: dict[str, object] = {"start": window[0], "last": window[-1], "kept": window[kept - 1]}
             row |= {"status": condition, "gap": gap, "objective": objective}
             done = {generator: _share_done(generators[generator], own) for generator, own in steps.items()}
             row |= {f"done {generator}": share for generator, share in done.items()}
+            for generator, load in generators.items():
+                late = _late(load, ahead, ahead.price[owner[generator]], decided[generator], start + kept)
+                row |= {f"behind {generator}": late[0], f"catch_up {generator}": late[1]}
+                was = bool(table) and float(str(table[-1][f"behind {generator}"])) > 0
+                if late[0] > 0 and late[1] > 0 and not was:
+                    behind.append(
+                        f"{generator} is behind at {window[kept - 1]}: {done[generator]:.0%} done where a steady pace "
+                        f"has {done[generator] + late[0]:.0%}; catching up is expected to cost {late[1]:.6g} USD"
+                    )
             table.append(row)
             if on_window is not None:
                 on_window(n, row)
@@ -215,7 +241,7 @@ def optimize_with_rolling_horizon(
     report = audit(n)
     if raise_on_violation:
         report.raise_if_violated()
-    return RollingResult(pd.DataFrame(table), report)
+    return RollingResult(pd.DataFrame(table), report, tuple(behind))
 
 
 _LEVELS = (
@@ -225,7 +251,9 @@ _LEVELS = (
 """What storage holds, by component: series of the solution, and attribute from which a window starts."""
 
 
-def _check_arguments(n: pypsa.Network, chosen: pd.Index, horizon: int, overlap: int, actual: Actual | None) -> None:
+def _check_arguments(
+    n: pypsa.Network, chosen: pd.Index, horizon: int, overlap: int, actual: Actual | None, on_window: object
+) -> None:
     faults = Faults("n.aidc.optimize_with_rolling_horizon")
     faults.number("horizon", horizon, at_least=1, integer=True)
     faults.number("overlap", overlap, at_least=0, integer=True)
@@ -234,18 +262,41 @@ def _check_arguments(n: pypsa.Network, chosen: pd.Index, horizon: int, overlap: 
     if actual is not None and faults.kind("actual", actual, Mapping, "a dict of frames by (component, attribute)"):
         for key, frame in actual.items():
             _check_actual(n, chosen, key, frame, faults)
+    given = on_window is None or callable(on_window)
+    faults.require(given, "on_window", on_window, "a function of the network and the row of its window")
     faults.raise_any()
     if n.has_scenarios or n.has_investment_periods:
         raise UnsupportedError(
             "a rolling horizon with scenarios or investment periods: what is carried from window to window would be "
             "one state for each. Take one scenario or one period at a time."
         )
-    tied = [name for name, fleet in fleets(n).items() if fleet.terms.spans_horizon]
+    tied = [
+        name
+        for name, fleet in fleets(n).items()
+        if fleet.terms.form == "windows" or fleet.terms.chains or fleet.terms.rebound
+    ]
     if tied:
         raise UnsupportedError(
-            f"a rolling horizon with fleets whose calls or budgets tie windows together ({', '.join(tied)}): how much "
-            "of a budget a window may spend is not decided by it. Solve all snapshots at once, or give their relief as "
-            "a series without budgets."
+            f"a rolling horizon with fleets that keep to windows of relief or draw again what they shed "
+            f"({', '.join(tied)}): what a window leaves of that is not carried over. Solve all snapshots at once, or "
+            "give the fleet calls with a pause and without rebound, or a series."
+        )
+    free_size = [
+        name
+        for name, fleet in fleets(n).items()
+        if fleet.terms.spans_horizon and n.generators.at[name, "p_nom_extendable"]
+    ]
+    if free_size:
+        raise UnsupportedError(
+            f"a rolling horizon with fleets of free size with calls or budgets ({', '.join(free_size)}): each window "
+            "would size them again. Give them the p_nom of a solve of all snapshots."
+        )
+    ramping = [site.name for site in sites(n).values() if site.spec.ramps]
+    if ramping:
+        raise UnsupportedError(
+            f"a rolling horizon with ramp limits of {', '.join(ramping)}: schedules are planned beyond each window "
+            "without the network, and what a ramp leaves to them there is not known. Solve all snapshots at once, or "
+            "take the limits away: n.aidc.update(..., ramp_up=np.inf, ramp_down=np.inf)."
         )
     free = [
         f"{site.name} {load.name}"
@@ -303,11 +354,7 @@ def _continue_storage(n: pypsa.Network, chosen: pd.Index, start: int, levels: Ma
 
 def _solve(n: pypsa.Network, window: pd.Index, ahead: Ahead, **options: Any) -> tuple[str, float, float, Steps]:
     """Solve a window; status, objective, bound, and all steps that are decided or planned, by generator."""
-    earlier = {name: frame.copy() for name, frame in n.c.generators.dynamic.items() if name in Fleet.decisions}
     condition, objective, bound, built = solve_window(n, window, ahead, **options)
-    for name, frame in earlier.items():
-        past = frame.index.intersection(ahead.snapshots[: ahead.border])
-        n.c.generators.dynamic[name].loc[past] = frame.loc[past]
     paths = [each for each in built if isinstance(each, Paths)]
     steps = {generator: own for each in paths for (generator, _), own in decode(n, each).items()}
     return condition, objective, bound, steps
@@ -317,7 +364,7 @@ def _at_site(
     n: pypsa.Network, found: Mapping[str, Site], grid: Mapping[str, Floats], chosen: pd.Index
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Expected price of IT energy, and IT power that the connection leaves to jobs, by site."""
-    price, connection = {}, {}
+    price, connection = dict(grid), {}
     for site in found.values():
         efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[chosen, site.link]
         base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[chosen, site.base]
@@ -330,28 +377,27 @@ def _at_site(
     return price, connection
 
 
-def _expected(found: Mapping[str, Site], expected: Prices, chosen: pd.Index) -> dict[str, Floats]:
-    """Expected price at the grid bus of each site, over the horizon."""
+def _expected(names: Sequence[str], expected: Prices, chosen: pd.Index) -> dict[str, Floats]:
+    """Expected price at the grid bus of each load, over the horizon."""
     faults = Faults("n.aidc.optimize_with_rolling_horizon")
     result = {}
-    for site in found.values():
+    for name in names:
         own: float | pd.Series
         if isinstance(expected, pd.DataFrame):
-            faults.require(site.name in expected, "expected", list(expected.columns), f"a column {site.name!r}")
-            own = expected[site.name] if site.name in expected else pd.Series(0.0, chosen)
+            faults.require(name in expected, "expected", list(expected.columns), f"a column {name!r}")
+            own = expected[name] if name in expected else pd.Series(0.0, chosen)
         else:
             own = expected
         values = aligned(own, chosen, "expected", faults)
-        result[site.name] = np.broadcast_to(np.asarray(values, dtype=float), len(chosen)).copy()
+        result[name] = np.broadcast_to(np.asarray(values, dtype=float), len(chosen)).copy()
     faults.raise_any()
     return result
 
 
 def _persistent(
-    n: pypsa.Network, found: Mapping[str, Site], chosen: pd.Index, start: int, window: pd.Index
+    n: pypsa.Network, buses: Mapping[str, str], chosen: pd.Index, start: int, window: pd.Index
 ) -> dict[str, Floats]:
     """Prices of the window solved last, or of this one without AIDCs, that go on by time of day."""
-    buses = {site.name: str(n.links.at[site.link, "bus0"]) for site in found.values()}
     known = n.buses_t.marginal_price.reindex(columns=list(buses.values())).reindex(chosen[:start]).dropna()
     if known.empty:
         bare = copy_network(n)
@@ -389,6 +435,26 @@ def _share_done(load: TrainingLoad, steps: Sequence[Step]) -> float:
     return float(sum(load.rules.shares[:done]))
 
 
+def _late(load: TrainingLoad, ahead: Ahead, price: Floats, steps: Sequence[Step], border: int) -> tuple[float, float]:
+    """Share of its tranche by which a job is behind a steady pace at a border, and USD that catching up costs."""
+    slots, total = ahead.slots, ahead.slots.total
+    past = [step for step in steps if step.start < border]
+    done, deadline = _share_done(load, past), total if load.deadline is None else min(load.deadline, total)
+    first = load.rules.progress
+    begun, span = float(sum(load.rules.shares[:first])), deadline - load.rules.arrival
+    elapsed = min(max((float(slots.ends[border]) - load.rules.arrival) / span, 0.0), 1.0)
+    steady = begun + (1 - begun) * elapsed
+    if done >= steady - SLOT_TOLERANCE or border >= len(slots):
+        return 0.0, 0.0
+    worth = price * ahead.weight
+    planned = step_power(steps, load, slots) - step_power(past, load, slots)
+    cost = float((planned * slots.hours * worth)[border:].sum())
+    left = slice(border, max(slots.ceil(deadline), border + 1))
+    mean = float(np.average(worth[left], weights=slots.hours[left]))
+    lean = min(mode.it_power * load.hours(mode) for mode in load.modes)
+    return steady - done, max(cost - lean * (1 - done) * mean, 0.0)
+
+
 def _store(n: pypsa.Network, steps: Steps, chosen: pd.Index, decided: int) -> None:
     """Keep what has been decided as text with each job generator, so that another process can go on."""
     span = [str(chosen[0]), str(chosen[-1]), len(chosen)]
@@ -400,7 +466,7 @@ def _store(n: pypsa.Network, steps: Steps, chosen: pd.Index, decided: int) -> No
         n.generators.loc[generator, STATE] = json.dumps(content)
 
 
-def _stored(n: pypsa.Network, generators: Mapping[str, TrainingLoad], chosen: pd.Index) -> tuple[int, Steps]:
+def _stored(n: pypsa.Network, generators: Sequence[str], chosen: pd.Index) -> tuple[int, Steps]:
     """Read what an earlier call has decided."""
     span = [str(chosen[0]), str(chosen[-1]), len(chosen)]
     texts = n.generators[STATE].fillna("") if STATE in n.generators else pd.Series("", n.generators.index)

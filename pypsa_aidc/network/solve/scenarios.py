@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pypsa
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.loads.registry import sites
-from pypsa_aidc.network.loads.site.add import update
+from pypsa_aidc.network.loads.protocol import Freedom
+from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.model.storage import links_of
 from pypsa_aidc.network.pypsa_api import copy_network
-from pypsa_aidc.training import TrainingLoad
 
-_LOADS: dict[str, tuple[str, Callable[[TrainingLoad], TrainingLoad], bool]] = {
-    "S1": ("fixed baseline", TrainingLoad.fixed, False),
-    "S2": ("checkpoints recorded", TrainingLoad.recorded, False),
-    "S3": ("modes without checkpoints (bound)", TrainingLoad.idealized, False),
-    "S4": ("checkpoints + modes", lambda load: load, False),
-    "S5": ("fixed baseline + storage", TrainingLoad.fixed, True),
-    "S6": ("checkpoints + modes + storage", lambda load: load, True),
+_LOADS: dict[str, tuple[str, Freedom, bool]] = {
+    "S1": ("fixed baseline", "fixed", False),
+    "S2": ("checkpoints recorded", "recorded", False),
+    "S3": ("modes without checkpoints (bound)", "idealized", False),
+    "S4": ("checkpoints + modes", "free", False),
+    "S5": ("fixed baseline + storage", "fixed", True),
+    "S6": ("checkpoints + modes + storage", "free", True),
 }
 
 SCENARIOS = tuple(_LOADS)
@@ -58,16 +57,18 @@ def scenario_network(n: pypsa.Network, scenario: str, storages: Sequence[str] = 
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Table III.
     """
-    faults = Faults("scenario")
+    faults = Faults("scenario_network")
     faults.require(scenario in _LOADS, "scenario", scenario, f"one of {', '.join(_LOADS)}")
     for storage in storages:
         known = storage in n.stores.index or storage in n.storage_units.index
         faults.require(known, "storage", storage, f"one of {sorted([*n.stores.index, *n.storage_units.index])}")
     faults.raise_any()
-    _, change, with_storage = _LOADS[scenario]
+    _, freedom, with_storage = _LOADS[scenario]
+    changes = [load.restricted(freedom) for load in loads(n).values()]
     copy = copy_network(n)
-    for site in sites(copy).values():
-        update(copy, site.name, jobs=[change(load) for load in site.loads.values()])
+    for change in changes:
+        if change is not None:
+            change(copy)
     if not with_storage:
         for storage in storages:
             if storage in copy.storage_units.index:

@@ -18,13 +18,14 @@ def stored(static: pd.DataFrame) -> list[tuple[str, str]]:
     """Name and JSON of the components that hold one, each once also where there are scenarios."""
     if COLUMN not in static.columns:
         return []
-    texts = static[COLUMN].fillna("").astype(str)
-    unique = texts[texts != ""].groupby(names(texts[texts != ""].index), sort=False)
+    found: dict[str, str] = {}
     faults = Faults("AIDCs of the network")
-    for name, group in unique:
-        faults.require(group.nunique() == 1, str(name), "different specifications", "one for all scenarios")
+    for name, text in zip(names(static.index), static[COLUMN].tolist(), strict=True):
+        if not pd.isna(text) and text != "":
+            same = found.setdefault(str(name), str(text)) == str(text)
+            faults.require(same, str(name), "different specifications", "one for all scenarios")
     faults.raise_any(SpecError)
-    return [(str(name), str(group.iloc[0])) for name, group in unique]
+    return list(found.items())
 
 
 def specified(static: pd.DataFrame, word: str) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pypsa_aidc.training.graph.phases import Phase, Phases
 from pypsa_aidc.training.graph.slots import Slots
 from pypsa_aidc.training.load import TrainingLoad
+from pypsa_aidc.training.transitions import Beginning
 from pypsa_aidc.units import SECONDS_PER_HOUR, SLOT_TOLERANCE
 
 Floats = NDArray[np.float64]
@@ -21,6 +22,7 @@ Bools = NDArray[np.bool_]
 
 WAIT = -1
 COMPLETE = -2
+_PLAIN = Beginning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +40,11 @@ class Edges:
     segments
         Δk.
     restart
-        Whether a restart is paid for.
+        Whether the edge follows a wait.
     cost
-        USD.
+        USD for beginning it.
+    energy
+        Extra IT energy in MWh for beginning it, drawn in its first slot.
     """
 
     tail: Ints
@@ -51,6 +55,7 @@ class Edges:
     segments: Floats
     restart: Bools
     cost: Floats
+    energy: Floats
 
     def __len__(self) -> int:
         return len(self.tail)
@@ -77,7 +82,13 @@ class Edges:
 
 
 def _edges(
-    tail: Ints, head: Ints, start: Ints, stop: Ints, mode: int, segments: float, restart: bool = False, cost: float = 0
+    tail: Ints,
+    head: Ints,
+    start: Ints,
+    stop: Ints,
+    mode: int,
+    segments: float,
+    beginning: Beginning = _PLAIN,
 ) -> Edges:
     count = len(tail)
     return Edges(
@@ -87,8 +98,9 @@ def _edges(
         stop,
         np.full(count, mode),
         np.full(count, float(segments)),
-        np.full(count, restart),
-        np.full(count, float(cost)),
+        np.full(count, beginning.restart),
+        np.full(count, beginning.cost),
+        np.full(count, beginning.energy),
     )
 
 
@@ -120,7 +132,7 @@ class EdgeMaker:
         rules = load.rules
         self.load, self.slots, self.first, self.last = load, slots, first, last
         self.counts_checkpoints = counts_checkpoints
-        self.phases = Phases(rules, len(load.modes), int(np.ceil(rules.min_run / slots.hours[0] - SLOT_TOLERANCE)))
+        self.phases = Phases(load, int(np.ceil(rules.min_run / slots.hours[0] - SLOT_TOLERANCE)))
         self.layers = rules.count + 1 if counts_checkpoints else 1
         done = rules.progress if counts_checkpoints else 0
         remembered = 0 if phase is None else self.phases.index[phase]
@@ -164,7 +176,7 @@ class EdgeMaker:
         # Waiting is free of charge where nothing is remembered, so a finished job of the time graph can wait for the
         # deadline: one completion edge is enough, and more would only be equal solutions for the solver to compare.
         rules = self.load.rules
-        waits_out = rules.waiting and not rules.has_memory and not self.counts_checkpoints
+        waits_out = rules.waiting and not self.load.has_memory and not self.counts_checkpoints
         border = np.array([self.last]) if waits_out else np.arange(self.first, self.last + 1)
         for phase in self.phases.completes():
             tail = self._node(border, rules.count, phase)
@@ -184,18 +196,19 @@ class EdgeMaker:
         rules = self.load.rules
         longest = min(rules.jump or rules.count, rules.count - rules.progress)
         starting_points = self._checkpoints if not rules.uniform else range(rules.progress, rules.progress + 1)
-        for origin, position, restarts, changes in self.phases.runs():
+        for origin, position, beginning in self.phases.runs():
             after = np.array(self.phases.after(origin, position))
             for done in starting_points:
                 jumps = range(1, min(longest, rules.count - done) + 1)
-                stops = [self._stops(position, done, jump, rules.restart_hours * restarts) for jump in jumps]
+                stops = [self._stops(position, done, jump, beginning.hours) for jump in jumps]
                 going_on = [self._stops(position, done, jump, 0.0) for jump in jumps]
                 splits = _last_of_their_slot(stops)
                 for jump, stop in zip(jumps, stops, strict=True):
                     usable = (stop <= self.last) & (np.arange(len(stop)) >= self.first)
                     levels = self._levels(done, jump)
                     self.made += int(usable.sum()) * len(levels)
-                    if not self.counts_checkpoints:
+                    # The energy of checkpoints is spread over the edge: a longer one draws it otherwise than two.
+                    if not self.counts_checkpoints and not rules.checkpoint_energy:
                         usable &= ~self._decomposes(stops, going_on, jump, splits)
                     start = np.flatnonzero(usable)
                     target = after[np.minimum(stop[start] - start, len(after)) - 1]
@@ -207,8 +220,7 @@ class EdgeMaker:
                             stop[start],
                             mode=position,
                             segments=jump,
-                            restart=restarts,
-                            cost=rules.mode_change_cost * changes,
+                            beginning=beginning,
                         )
 
     def _levels(self, done: int, jump: int) -> range:

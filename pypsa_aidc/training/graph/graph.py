@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import AIDCError, Faults, InfeasibleError
-from pypsa_aidc.training.graph.edges import EdgeMaker, Edges, prune
+from pypsa_aidc.training.graph.edges import WAIT, EdgeMaker, Edges, prune
 from pypsa_aidc.training.graph.phases import Phase
 from pypsa_aidc.training.graph.slots import Slots
 from pypsa_aidc.training.load import TrainingLoad
@@ -103,9 +103,33 @@ class CheckpointGraph:
         slot = self.edges.start[edge] + offset
         mode = self.edges.mode[edge]
         it_power = np.array([mode.it_power for mode in self.load.modes])[mode]
-        restart = self.edges.restart[edge] & (offset == 0)
-        it_power = it_power + np.where(restart, self.load.rules.restart_energy / self.slots.hours[slot], 0.0)
+        it_power = it_power + np.where(offset == 0, self.edges.energy[edge] / self.slots.hours[slot], 0.0)
+        if self.load.rules.checkpoint_energy:
+            hours = self.slots.ends[self.edges.stop[edge]] - self.slots.ends[self.edges.start[edge]]
+            it_power = it_power + self.edges.segments[edge] * self.load.rules.checkpoint_energy / hours
         return edge, slot, it_power, np.array([mode.gpus for mode in self.load.modes])[mode]
+
+    def holding(self) -> tuple[Ints, Ints, Ints]:
+        """Which GPUs each edge occupies: those of its mode, and no fewer than the job holds while it waits.
+
+        Returns
+        -------
+        edge, slot, gpus
+            One entry for each slot of each edge that occupies any.
+        """
+        held = self.load.rules.held_gpus
+        busy = np.flatnonzero((self.edges.mode >= 0) | ((self.edges.mode == WAIT) & (held > 0)))
+        lengths = (self.edges.stop - self.edges.start)[busy]
+        edge = np.repeat(busy, lengths)
+        slot = self.edges.start[edge] + np.arange(len(edge)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        sizes = np.array([*(mode.gpus for mode in self.load.modes), 0])
+        return edge, slot, np.maximum(sizes[self.edges.mode[edge]], held)
+
+    def gpu_hours(self, value: Floats | None = None) -> Floats:
+        """GPU-hours that each edge occupies, or their worth in USD for a `value` in USD/GPU-h of each slot."""
+        edge, slot, gpus = self.holding()
+        weight = self.slots.hours if value is None else self.slots.hours * value
+        return np.bincount(edge, gpus * weight[slot], minlength=len(self)).astype(float)
 
     def edge_energy(self, price: Floats | None = None) -> Floats:
         """IT energy of each edge in MWh, or its cost in USD for a `price` in USD/MWh of each slot."""
@@ -145,6 +169,41 @@ class CheckpointGraph:
                 f"job {self.load.name!r}: the selected edges do not form one path from the first to the last node"
             )
         return tuple(self._step(edge) for edge in visited if self.edges.mode[edge] >= 0)
+
+    def decode_many(self, flow: Floats, count: int) -> list[tuple[Step, ...]]:
+        """Take a flow of several paths apart, for as many equal jobs; where nodes count checkpoints, any way will do.
+
+        Parameters
+        ----------
+        flow
+            Number of paths on each edge, shape (edges,).
+        count
+            Number of paths.
+
+        Raises
+        ------
+        AIDCError
+            The flow is not of whole numbers, or not of so many paths.
+        """
+        left, whole = flow.copy(), np.round(flow)
+        if np.abs(left - whole).max(initial=0.0) > _INTEGRAL:
+            return [self.decode(flow)]  # which says what is wrong with it
+        left, paths = whole, []
+        order = np.argsort(self.edges.tail, kind="stable")
+        first = np.searchsorted(self.edges.tail[order], np.arange(self.nodes + 1))
+        for _ in range(count):
+            single, node = np.zeros(len(flow)), self.source
+            while node != self.sink:
+                usable = [edge for edge in order[first[node] : first[node + 1]] if left[edge] > 0.5]
+                if not usable:
+                    break
+                single[usable[0]] = 1.0
+                node = int(self.edges.head[usable[0]])
+            left = left - single
+            paths.append(self.decode(single))
+        if np.abs(left).max(initial=0.0) > 0.5:
+            raise AIDCError(f"job {self.load.name!r}: the selected edges are more than {count} paths")
+        return paths
 
     def _step(self, edge: int) -> Step:
         e = self.edges

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pypsa_aidc.training.rules import Rules
+from pypsa_aidc.training.load import TrainingLoad
+from pypsa_aidc.training.transitions import Beginning
 
 ANY_MODE = -1
 
@@ -25,23 +26,20 @@ class Phases:
 
     Parameters
     ----------
-    rules
-        Rules of the job.
-    modes
-        Number of its modes.
+    load
+        The job.
     min_run
         Least running time in slots.
     """
 
-    def __init__(self, rules: Rules, modes: int, min_run: int) -> None:
-        self.rules = rules
+    def __init__(self, load: TrainingLoad, min_run: int) -> None:
+        self.load = load
+        self.rules = rules = load.rules
         self.min_run = max(min_run, 1)
-        self.modes = range(modes)
-        tracked = [ANY_MODE]
-        if rules.mode_changes != "free" or rules.mode_change_cost:
-            tracked = list(self.modes)
-        self.tracks_mode = tracked != [ANY_MODE]
-        if rules.has_memory:
+        self.modes = range(len(load.modes))
+        self.tracks_mode = load.tracks_mode
+        tracked = list(self.modes) if self.tracks_mode else [ANY_MODE]
+        if load.has_memory:
             idle_modes = [ANY_MODE, *self.modes] if rules.mode_changes == "never" else [ANY_MODE]
             self.all = (
                 Phase("fresh"),
@@ -66,15 +64,14 @@ class Phases:
                 kept = phase.mode if self.rules.mode_changes == "never" else ANY_MODE
                 yield position, self.index[Phase("idle", kept)], True
 
-    def runs(self) -> Iterator[tuple[int, int, bool, bool]]:
-        """Yield training moves: from phase, mode, whether it is a restart, whether it changes the mode."""
+    def runs(self) -> Iterator[tuple[int, int, Beginning]]:
+        """Yield training moves: from phase, mode, and what beginning there takes."""
         for position, phase in enumerate(self.all):
+            before = None if phase.mode == ANY_MODE else phase.mode
             for mode in self.modes:
-                changes = phase.kind == "run" and phase.mode not in (ANY_MODE, mode)
-                kept = phase.kind == "idle" and phase.mode not in (ANY_MODE, mode)
-                if kept or (changes and self.rules.mode_changes != "free"):
-                    continue
-                yield position, mode, phase.kind == "idle", changes
+                beginning = self.load.beginning(before, mode, waited=phase.kind == "idle")
+                if beginning is not None:
+                    yield position, mode, beginning
 
     def after(self, position: int, mode: int) -> list[int]:
         """Phase after training in `mode` from phase `position`, by slots run: entry ℓ-1 for ℓ = 1 .. `min_run`."""

@@ -68,7 +68,7 @@ class JobState:
         done = load.rules.progress + round(sum(step.segments for step in past))
         free = running.stop if running else border
         arrival = min(slots.ceil(load.rules.arrival), len(slots))
-        if not load.rules.has_memory:
+        if not load.has_memory:
             return cls(border, done, running, max(free, arrival), Phase("free"))
         if past and past[-1].stop == free:
             return cls(border, done, running, free, _running_phase(load, slots, past))
@@ -112,6 +112,6 @@ def _running_phase(load: TrainingLoad, slots: Slots, past: Sequence[Step]) -> Ph
         if step.stop != start:
             break
         elapsed, start = elapsed + step.stop - step.start, step.start
-    phases = Phases(load.rules, len(load.modes), int(np.ceil(load.rules.min_run / slots.hours[0] - SLOT_TOLERANCE)))
+    phases = Phases(load, int(np.ceil(load.rules.min_run / slots.hours[0] - SLOT_TOLERANCE)))
     mode = past[-1].mode if phases.tracks_mode else ANY_MODE
     return Phase("run", mode, min(elapsed, phases.min_run))

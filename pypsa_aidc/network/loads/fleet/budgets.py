@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import linopy
 import numpy as np
 import pandas as pd
 import pypsa
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network.loads.fleet.sizes import Sizes
+from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
 from pypsa_aidc.network.model.linear import over, weighted_sum
+from pypsa_aidc.network.model.recourse import View
 from pypsa_aidc.network.pypsa_api import columns, rows
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ SHEDS = "AIDC-sheds"
 ROUNDING = 1e-9
 """Hours by which a budget may be passed: sums of binary fractions."""
 
+
+SHEDDING = 1e-6
+"""Share of the size of a fleet above which relief counts as such."""
 
 _LOOSER = 1e-9
 """Share by which a bound on energy is looser than what it bounds."""
@@ -72,9 +78,10 @@ def most_relief(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = Non
     if fleet.terms.hours is None or static["p_nom_extendable"].any():
         return float("inf")
     chosen = network_snapshots(n, snapshots)
-    share = columns(n.get_switchable_as_dense("Generator", "p_max_pu"), [fleet.relief]).loc[chosen, fleet.relief]
+    share = n.get_switchable_as_dense("Generator", "p_max_pu").loc[chosen]
+    most = float(share[rows(share.columns, fleet.relief)].to_numpy(float).max())
     weight = n.snapshot_weightings["generators"].loc[chosen].to_numpy(float)
-    deepest = float(share.max() * static["p_nom"].max()) * (1 + _LOOSER)
+    deepest = most * float(static["p_nom"].max()) * (1 + _LOOSER)
     return sum(
         deepest * fleet.terms.hours * float(np.max((weight[window.positions] / window.slots.hours)[inside]))
         for window in windows(n, snapshots)
@@ -83,25 +90,82 @@ def most_relief(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = Non
 
 
 def add_series_budget(
-    n: pypsa.Network, fleets: Sequence[Fleet], horizon: Sequence[Window], snapshots: pd.Index | None
-) -> None:
-    """Let fleets with relief along a series shed in a limited number of hours; a binary z tells whether one does."""
-    m, chosen = n.model, network_snapshots(n, snapshots)
-    labels, count = m["Generator-p"].indexes["snapshot"], len(fleets)
+    view: View,
+    fleets: Sequence[Fleet],
+    horizon: Sequence[Window],
+    snapshots: pd.Index | None,
+    ahead: Ahead | None = None,
+) -> linopy.Variable:
+    """Let fleets with relief along a series shed in a limited number of hours; a binary z tells whether one does.
+
+    In a rolling horizon hours that are over count, and hours after the window compete at expected prices.
+    """
+    n, m, p = view.n, view.m, view.variable("Generator-p")
+    chosen = network_snapshots(n, snapshots)
+    labels, count = p.indexes["snapshot"], len(fleets)
     names = pd.Index([fleet.relief for fleet in fleets], name="name")
-    relief = m["Generator-p"].sel(name=list(names))
+    relief = p.sel(name=list(names))
     share = columns(n.get_switchable_as_dense("Generator", "p_max_pu"), list(names)).loc[chosen].to_numpy(float)
-    z = m.add_variables(binary=True, coords=[labels, names], name=SHEDS)
-    most = over(share * Sizes(n, fleets).limit, labels, names)
-    m.add_constraints(relief - most * z <= 0, name="AIDC-relief_sheds")
-    entry, weight, spent = [], [], []
+    z = m.add_variables(binary=True, coords=[labels, names], name=view.named(SHEDS))
+    most = over(share * Sizes(view, fleets).limit, labels, names)
+    m.add_constraints(relief - most * z <= 0, name=view.named("AIDC-relief_sheds"))
+    entry, weight, spent, periods = [], [], [], []
     for position, fleet in enumerate(fleets):
         for window in horizon:
-            for _, inside in budget_periods(fleet, chosen[window.positions], window.period):
+            for label, inside in budget_periods(fleet, chosen[window.positions], window.period):
                 entry.append(window.positions[inside] * count + position)
                 weight.append(window.slots.hours[inside])
                 spent.append((fleet.terms.hours or 0.0) + ROUNDING)
+                periods.append((position, label))
     index = pd.RangeIndex(len(entry), name="aidc_hours")
     row = np.repeat(np.arange(len(entry)), [len(entries) for entries in entry])
     hours = weighted_sum(z, np.concatenate(entry), row, np.concatenate(weight), {"aidc_hours": index})
-    m.add_constraints(hours <= over(np.array(spent), index), name="AIDC-relief_hours")
+    if ahead is not None:
+        hours, gone = _with_rest(n, fleets, periods, hours, len(chosen), ahead)
+        spent = list(np.maximum(np.array(spent) - gone, ROUNDING))
+    m.add_constraints(hours <= over(np.array(spent), index), name=view.named("AIDC-relief_hours"))
+    return z
+
+
+def _with_rest(
+    n: pypsa.Network,
+    fleets: Sequence[Fleet],
+    periods: Sequence[tuple[int, str]],
+    hours: linopy.LinearExpression,
+    count: int,
+    ahead: Ahead,
+) -> tuple[linopy.LinearExpression, NDArray[np.float64]]:
+    """Hours of a window with those after it, at what they are expected to save, and hours that are over."""
+    first, gone = ahead.border + count, np.zeros(len(periods))
+    slots = np.arange(first, len(ahead.slots))
+    entry, row, worth = [], [], np.zeros((len(slots), len(fleets)))
+    for position, fleet in enumerate(fleets):
+        share, cost = (
+            columns(n.get_switchable_as_dense("Generator", attribute), [fleet.relief])
+            .loc[ahead.snapshots, fleet.relief]
+            .to_numpy(float)
+            for attribute in ("p_max_pu", "marginal_cost")
+        )
+        size = float(n.generators.at[fleet.name, "p_nom"])
+        saved = np.maximum(ahead.price[fleet.name] - cost, 0.0) * ahead.weight * ahead.slots.hours * share * size
+        worth[:, position] = saved[first:]
+        over_already = np.zeros(len(ahead.slots))
+        if ahead.border:
+            relief = n.c.generators.dynamic["p"][fleet.relief][ahead.snapshots[: ahead.border]].to_numpy(float)
+            over_already[: ahead.border] = ahead.slots.hours[: ahead.border] * (relief > SHEDDING * max(size, 1.0))
+        masks = dict(budget_periods(fleet, ahead.snapshots))
+        for at, (owner, label) in enumerate(periods):
+            if owner == position:
+                gone[at] = over_already[masks[label]].sum()
+                later = np.flatnonzero(masks[label][first:])
+                entry.append(later * len(fleets) + position)
+                row.append(np.full(len(later), at))
+    if not len(slots):
+        return hours, gone
+    coords = [pd.RangeIndex(len(slots), name="aidc_later_hour"), pd.RangeIndex(len(fleets), name="aidc_fleet")]
+    sheds = n.model.add_variables(lower=0, upper=1, coords=coords, name="AIDC-sheds_later")
+    n.model.objective = n.model.objective.expression - (sheds * over(worth, *coords)).sum()
+    entries = np.concatenate(entry)
+    index = {"aidc_hours": pd.RangeIndex(len(periods), name="aidc_hours")}
+    lengths = ahead.slots.hours[first + entries // len(fleets)]
+    return hours + weighted_sum(sheds, entries, np.concatenate(row), lengths, index), gone

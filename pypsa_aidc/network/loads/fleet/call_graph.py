@@ -62,7 +62,7 @@ class CallGraph:
         return np.repeat(edges, lengths), np.repeat(self.start[edges], lengths) + np.arange(lengths.sum()) - first
 
 
-def call_graph(durations: tuple[int, ...], recovery: tuple[float, ...], slots: Slots) -> CallGraph:
+def call_graph(durations: tuple[int, ...], recovery: tuple[float, ...], slots: Slots, free: int = 0) -> CallGraph:
     """Build the graph of calls of given durations.
 
     A call of h hours takes the slots that fit into h hours, so that with slots of 3 h one of 8 h sheds for 6 h; one
@@ -74,6 +74,8 @@ def call_graph(durations: tuple[int, ...], recovery: tuple[float, ...], slots: S
         h and R_h, h.
     slots
         Of one window of the horizon.
+    free
+        First slot in which a call may start: the end of the pause after one that was decided before.
 
     Examples
     --------
@@ -93,5 +95,5 @@ def call_graph(durations: tuple[int, ...], recovery: tuple[float, ...], slots: S
         head.append(np.minimum(np.maximum(after, last[fits]), count))
         kind.append(np.full(int(fits.sum()), position))
     tails = np.concatenate(start)
-    path = PathGraph(tails, np.concatenate(head), count + 1, 0, count)
+    path = PathGraph(tails, np.concatenate(head), count + 1, min(free, count), count)
     return CallGraph(path, np.concatenate(kind), tails, np.concatenate(stop), slots)

@@ -8,7 +8,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.pypsa_api import rows
 from pypsa_aidc.network.spec.coverage import check_coverage
 
 if TYPE_CHECKING:
@@ -23,13 +23,11 @@ def check_fit(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index, faults: Fault
     least, most = (n.get_switchable_as_dense("Generator", key).loc[snapshots] for key in ("p_min_pu", "p_max_pu"))
     check_coverage(fleet.name, fleet.series, n, snapshots, faults)
     for part in fleet.generators:
-        values = columns(most, [part])[part]
-        bad = values.index[~((values >= 0) & (values <= 1 + ROUNDING))]
-        faults.require(
-            not len(bad), f"Generator {part!r}, p_max_pu", list(values[bad][:1]), "a share of the size, 0 … 1"
-        )
-    lowest, highest = (columns(frame, [fleet.name])[fleet.name] for frame in (least, most))
-    apart = snapshots[(lowest != highest).to_numpy()]
+        values = most[rows(most.columns, part)].to_numpy(float)
+        bad = values[~((values >= 0) & (values <= 1 + ROUNDING))]
+        faults.require(not len(bad), f"Generator {part!r}, p_max_pu", list(bad[:1]), "a share of the size, 0 … 1")
+    lowest, highest = (frame[rows(most.columns, fleet.name)].to_numpy(float) for frame in (least, most))
+    apart = snapshots[(lowest != highest).any(axis=1)]
     faults.require(
         not len(apart),
         f"Generator {fleet.name!r}, p_min_pu",

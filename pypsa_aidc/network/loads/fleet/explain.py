@@ -12,7 +12,7 @@ import pypsa
 from pypsa_aidc.errors import AIDCError
 from pypsa_aidc.network.loads.fleet.terms import FleetTerms
 from pypsa_aidc.network.loads.protocol import Reason
-from pypsa_aidc.network.pypsa_api import copy_network, objective_of, solve_network
+from pypsa_aidc.network.pypsa_api import copy_network, objective_of, rows, solve_network
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet
@@ -39,9 +39,10 @@ def reason(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index | None = None) ->
     snapshots
         Part of ``n.snapshots`` that was optimised.
     """
-    if n.generators.at[fleet.name, "p_nom_extendable"]:
+    static = n.generators.loc[rows(n.generators.index, fleet.name)]
+    if static["p_nom_extendable"].any():
         return None
-    given, terms = float(n.generators.at[fleet.name, "p_nom"]), fleet.terms
+    given, terms = float(static["p_nom"].min()), fleet.terms
     largest = _largest(n, fleet, terms, snapshots)
     if largest is None or largest >= given * (1 - _ENOUGH):
         return None
@@ -75,8 +76,8 @@ def _largest(n: pypsa.Network, fleet: Fleet, terms: FleetTerms, snapshots: pd.In
     other = replace(fleet, terms=terms)
     other.store(copy)
     kept = other.generators
-    for part in kept:
-        copy.generators.loc[part, ["p_nom_extendable", "p_nom_max"]] = [True, n.generators.at[part, "p_nom"]]
+    for part in (label for name in kept for label in rows(copy.generators.index, name)):
+        copy.generators.loc[[part], ["p_nom_extendable", "p_nom_max"]] = [True, n.generators.at[part, "p_nom"]]
     copy.generators["e_sum_max"] = np.inf
     dropped = [part for part in fleet.generators if part not in kept]
     if dropped:

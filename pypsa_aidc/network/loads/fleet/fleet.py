@@ -13,13 +13,14 @@ import pypsa
 
 from pypsa_aidc.errors import Faults, InputError, SpecError, UnsupportedError
 from pypsa_aidc.network.loads.fleet import audit, checks, explain, operation
-from pypsa_aidc.network.loads.fleet.budgets import most_relief
+from pypsa_aidc.network.loads.fleet.budgets import SHEDDING, most_relief
+from pypsa_aidc.network.loads.fleet.calls import CALL, DEPTH
 from pypsa_aidc.network.loads.fleet.model import FleetModel, add_fleet_constraints
-from pypsa_aidc.network.loads.fleet.operation import CALL, DEPTH
 from pypsa_aidc.network.loads.fleet.terms import FIRM, FleetTerms
 from pypsa_aidc.network.loads.protocol import Account, Change, Check, Load, Reason, free
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import windows
+from pypsa_aidc.network.model.recourse import Recourse
 from pypsa_aidc.network.pypsa_api import names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
@@ -158,11 +159,6 @@ class Fleet(Load):
                 "representative is not known, and so not how often its calls count. Give the fleet no hours= and "
                 "events=."
             )
-        if n.has_scenarios:
-            raise UnsupportedError(
-                f"fleets {', '.join(loads)} in a network with scenarios: which calls are answered would have to be the "
-                "same in all of them, and relief not. Optimise each scenario as a network of its own."
-            )
 
     @classmethod
     def build(
@@ -172,8 +168,9 @@ class Fleet(Load):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> FleetModel:
-        return add_fleet_constraints(n, loads, snapshots)
+        return add_fleet_constraints(n, loads, snapshots, ahead, recourse)
 
     @classmethod
     def solved(cls, n: pypsa.Network, loads: Mapping[str, Self]) -> pd.Index:
@@ -233,7 +230,7 @@ class Fleet(Load):
                 depth_of = dict(zip(terms.durations, terms.depths, strict=True))
                 for start, stop, _ in each.events:
                     most[start:stop] = np.minimum(most[start:stop], depth_of[round(each.call[start])] * each.size)
-            near = operation.SHEDDING * max(each.size, 1.0)
+            near = SHEDDING * max(each.size, 1.0)
             free = each.snapshots[(each.relief > near) & (each.relief < most - near)]
             if len(free):
                 yield (

@@ -11,8 +11,8 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.network.loads.fleet.audit import TOLERANCE
-from pypsa_aidc.network.loads.fleet.budgets import budget_periods
-from pypsa_aidc.network.loads.fleet.operation import SHEDDING, Operation, operations
+from pypsa_aidc.network.loads.fleet.budgets import SHEDDING, budget_periods
+from pypsa_aidc.network.loads.fleet.operation import Operation, operations
 from pypsa_aidc.network.loads.fleet.windows import relief_windows
 from pypsa_aidc.units import SLOT_TOLERANCE
 

@@ -6,27 +6,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import linopy
 import numpy as np
 import pandas as pd
 import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import AIDCError, NotSolvedError
-from pypsa_aidc.network.loads.fleet.calls import CALLS, DEPTHS, PlacedCalls
+from pypsa_aidc.network.loads.fleet.budgets import SHEDDING
+from pypsa_aidc.network.loads.fleet.calls import CALL, CALLS, DEPTH, DEPTHS, PlacedCalls, decided_calls
 from pypsa_aidc.network.loads.fleet.model import FleetModel
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.model.horizon import Window, dates_alike, network_snapshots, windows
+from pypsa_aidc.network.model.recourse import View, views
 from pypsa_aidc.network.pypsa_api import INTEGRAL, columns
 from pypsa_aidc.units import SLOT_TOLERANCE
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet
-
-CALL, DEPTH = "aidc_call", "aidc_depth"
-"""Dynamic attributes of the fleets: hours of the call that starts in a snapshot (0: none), and its depth in MW."""
-
-SHEDDING = 1e-6
-"""Share of the size of a fleet above which relief counts as such."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -90,14 +85,25 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
     AIDCError
         A call is chosen in part: the solver ignored integrality.
     """
-    m = n.model
-    chosen = network_snapshots(n, m.parameters["snapshots"].to_index())
+    chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
+    found = {view.scenario: _recorded(view, fleet_model, chosen) for view in views(n)}
+    for attribute in (CALL, DEPTH):
+        frames = {scenario: frames[attribute] for scenario, frames in found.items()}
+        frame = frames[None] if None in frames else pd.concat(frames, axis=1)
+        frame.columns.names = n.generators.index.names
+        n.c.generators.dynamic[attribute] = frame
+
+
+def _recorded(view: View, fleet_model: FleetModel, chosen: pd.Index) -> dict[str, pd.DataFrame]:
+    """Hours and depths of the calls of all fleets, in one scenario."""
+    n = view.n
     values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(fleet_model.fleets)) for attribute in (CALL, DEPTH)}
     for frame in values.values():
-        frame.columns.name = "name"
         frame.loc[chosen] = 0.0
-    for each, taken, depths in _taken(m, fleet_model):
+    for each, edges, deep in _taken(view, fleet_model):
         fleet, graph = each.fleet, each.graph
+        here = graph.start[edges] < len(each.window.positions)  # others are planned for after the window
+        taken, depths = edges[here], deep[here]
         relief = n.c.generators.dynamic["p"].loc[chosen, fleet.relief].to_numpy(float)[each.window.positions]
         shed = np.array([relief[graph.start[edge] : graph.stop[edge]].max() for edge in taken])
         # Without rebound nothing keeps the depth of a call from lying above all that is shed in it.
@@ -106,15 +112,25 @@ def record(n: pypsa.Network, fleet_model: FleetModel) -> None:
         labels = chosen[each.window.positions[graph.start[taken[real]]]]
         values[CALL].loc[labels, fleet.name] = np.array(fleet.terms.durations, float)[graph.kind[taken[real]]]
         values[DEPTH].loc[labels, fleet.name] = depth[real]
-    for attribute, frame in values.items():
-        n.c.generators.dynamic[attribute] = frame
+    ahead = fleet_model.ahead
+    if ahead is not None:
+        past = ahead.snapshots[: ahead.decided]
+        for fleet in fleet_model.fleets.values():
+            for call in decided_calls(n, fleet, ahead):  # one that goes on may have become deeper
+                shed = n.c.generators.dynamic["p"][fleet.relief][ahead.snapshots[call.start : call.stop]]
+                n.c.generators.dynamic[DEPTH].loc[ahead.snapshots[call.start], fleet.name] = shed.max()
+        for attribute, frame in values.items():
+            earlier = n.c.generators.dynamic.get(attribute)
+            if earlier is not None and len(past):
+                frame.loc[past] = earlier.loc[past, frame.columns]
+    return values
 
 
-def _taken(m: linopy.Model, fleet_model: FleetModel) -> Iterator[tuple[PlacedCalls, Ints, Floats]]:
+def _taken(view: View, fleet_model: FleetModel) -> Iterator[tuple[PlacedCalls, Ints, Floats]]:
     """Calls of each graph that are chosen, by position of their edge, and their depths in MW."""
     if not fleet_model.placed:
         return
-    whole, depths = m.variables[CALLS].solution.values, m.variables[DEPTHS].solution.values
+    whole, depths = (view.m.variables[view.named(name)].solution.values for name in (CALLS, DEPTHS))
     if np.abs(whole - np.round(whole)).max(initial=0.0) > INTEGRAL:
         raise AIDCError("calls of fleets are chosen in part: the solver ignored integrality")
     edge = call = 0
@@ -183,13 +199,14 @@ def call_table(found: list[Operation]) -> pd.DataFrame:
     for each in found:
         events, hours, terms = each.events, each.window.slots.hours, each.fleet.terms
         nexts = [start for start, _, _ in events][1:] + [len(hours)] * bool(events)
+        labels = dates_alike(each.snapshots)
         for (start, stop, depth), until in zip(events, nexts, strict=True):
             relief = each.relief[start:stop]
             table.append(
                 {
                     "fleet": each.fleet.name,
-                    "start": each.snapshots[start],
-                    "last": each.snapshots[stop - 1],
+                    "start": labels[start],
+                    "last": labels[stop - 1],
                     "duration": float(hours[start:stop].sum()),
                     "depth": depth,
                     "power": float(relief.max(initial=0.0)),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import linopy
 import numpy as np
 import pandas as pd
-import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
 from pypsa_aidc.network.model.linear import over, weighted_sum
+from pypsa_aidc.network.model.recourse import View
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.fleet.fleet import Fleet
@@ -35,12 +35,12 @@ class Sizes:
         Whether the size is free.
     """
 
-    def __init__(self, n: pypsa.Network, fleets: Sequence[Fleet]) -> None:
-        static = n.generators.loc[[fleet.name for fleet in fleets]]
+    def __init__(self, view: View, fleets: Sequence[Fleet]) -> None:
+        static = view.n.generators.loc[[fleet.name for fleet in fleets]]
         self.extendable = static["p_nom_extendable"].to_numpy(bool)
         self.limit = static["p_nom"].where(~self.extendable, static["p_nom_max"]).to_numpy(float)
         if self.extendable.any():
-            self._m, self._size = n.model, n.model["Generator-p_nom"]
+            self._view, self._size = view, view.variable("Generator-p_nom")
             self._entry = self._size.indexes["name"].get_indexer(static.index)
 
     def allowed(
@@ -69,8 +69,8 @@ class Sizes:
         key = np.stack([owner[rows], position[rows] // _BLOCK, share[rows]])
         (owners, _, shares), row = np.unique(key, axis=1, return_inverse=True)
         coords = {f"{index.name}_limit": pd.RangeIndex(len(owners), name=f"{index.name}_limit")}
-        name = f"AIDC-{str(index.name).removeprefix('aidc_')}_limit"
-        limit = self._m.add_variables(lower=0, coords=list(coords.values()), name=name)
+        name = self._view.named(f"AIDC-{str(index.name).removeprefix('aidc_')}_limit")
+        limit = self._view.m.add_variables(lower=0, coords=list(coords.values()), name=name)
         sizes = weighted_sum(self._size, self._entry[owners.astype(int)], np.arange(len(owners)), shares, coords)
-        self._m.add_constraints(limit - sizes <= 0, name=name)
+        self._view.m.add_constraints(limit - sizes <= 0, name=name)
         return weighted_sum(limit, row.ravel(), rows, np.ones(len(rows)), {str(index.name): index}) + fixed

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.network.loads.fleet.sizes import Sizes
 from pypsa_aidc.network.loads.fleet.terms import FleetTerms, binding_windows
 from pypsa_aidc.network.model.horizon import Window
 from pypsa_aidc.network.model.linear import weighted_sum
+from pypsa_aidc.network.model.recourse import View
 from pypsa_aidc.training import Slots
 from pypsa_aidc.units import SLOT_TOLERANCE
 
@@ -57,9 +57,9 @@ def relief_windows(terms: FleetTerms, slots: Slots) -> tuple[Ints, Ints, Floats]
     return np.concatenate(start), np.concatenate(stop), np.concatenate(energy)
 
 
-def add_relief_windows(n: pypsa.Network, fleets: Sequence[Fleet], horizon: Sequence[Window]) -> None:
+def add_relief_windows(view: View, fleets: Sequence[Fleet], horizon: Sequence[Window]) -> None:
     """Keep the relief of fleets to all their windows: Σ_{j<h} r_{t+j} ≤ h·q·κ_h·L."""
-    relief = n.model["Generator-p"].sel(name=[fleet.relief for fleet in fleets])
+    relief = view.variable("Generator-p").sel(name=[fleet.relief for fleet in fleets])
     entry, weight, lengths, first, owner, most = [], [], [], [], [], []
     for position, fleet in enumerate(fleets):
         for window in horizon:
@@ -76,5 +76,5 @@ def add_relief_windows(n: pypsa.Network, fleets: Sequence[Fleet], horizon: Seque
     index = pd.RangeIndex(sum(map(len, most)), name="aidc_window")
     row = np.repeat(np.arange(len(index)), np.concatenate(lengths))
     shed = weighted_sum(relief, np.concatenate(entry), row, np.concatenate(weight), {"aidc_window": index})
-    allowed = Sizes(n, fleets).allowed(np.concatenate(owner), np.concatenate(most), np.concatenate(first), index)
-    n.model.add_constraints(shed - allowed <= 0, name="AIDC-relief_windows")
+    allowed = Sizes(view, fleets).allowed(np.concatenate(owner), np.concatenate(most), np.concatenate(first), index)
+    view.m.add_constraints(shed - allowed <= 0, name=view.named("AIDC-relief_windows"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,20 +15,23 @@ from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.network.carriers import refuse_not_electric
 from pypsa_aidc.network.loads.decisions import outdate
 from pypsa_aidc.network.loads.registry import check_new_name, is_name, sites
-from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubt
-from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.checks import peak_it_power, unit_doubts
+from pypsa_aidc.network.loads.site.derived import assign, derive, write_derived, write_ramps
+from pypsa_aidc.network.loads.site.gpu_value import GPU_VALUE
 from pypsa_aidc.network.loads.site.site import Site
 from pypsa_aidc.network.loads.site.spec import SiteSpec
+from pypsa_aidc.network.model.horizon import Split, runs_of
 from pypsa_aidc.network.pypsa_api import names, rows
-from pypsa_aidc.network.spec.coverage import coverage
+from pypsa_aidc.network.spec.coverage import Span, coverage
 from pypsa_aidc.network.spec.series import Values, aligned
 from pypsa_aidc.training import GPU, Job, TrainingLoad, generate_modes
 from pypsa_aidc.units import W_PER_MW
 
+Windows = Literal["each", "once"] | Sequence[Any] | pd.Series | None
+"""How jobs read the horizon."""
+
 BASE_CARRIER, JOB_CARRIER, IMPORT_CARRIER = "AIDC base", "AIDC training", "AIDC import"
 _COLOURS = {BASE_CARRIER: "#7f7f7f", JOB_CARRIER: "#6a51a3", IMPORT_CARRIER: "#c7c7c7"}
-_HIGHEST_PUE = 4.0
-"""Above what any data center has been reported with."""
 
 _RESERVED = ("IT", "import", "base", "idle", "meter", "total")
 """Parts of a site that are no jobs."""
@@ -48,6 +51,10 @@ def add(
     p_nom_extendable: bool = False,
     capital_cost: float = 0.0,
     draw_idle: bool = False,
+    gpu_value: Values = 0.0,
+    windows: Windows = None,
+    ramp_up: float | None = None,
+    ramp_down: float | None = None,
 ) -> None:
     """Add an AI data center with LLM training jobs to a network.
 
@@ -84,6 +91,23 @@ def add(
     draw_idle
         Whether GPUs without a job draw `gpu.idle_w` each, as a Generator ``"<name> idle"``. Without, `base_load`
         contains them, as in the paper's case.
+    gpu_value
+        USD for each GPU-hour that a job occupies, at least 0: a number, one for each snapshot, or a series. It enters
+        the objective, so that waiting and slower modes pay only where they save more. GPUs that no job occupies are
+        released to others and earn it. A job with a `gpu_value` of its own has that. What a GPU is rented for is some
+        2 USD/GPU-h in 2026.
+    windows
+        In what part of the horizon each job does its tranche once. ``"each"``: in each stretch between jumps of the
+        dates and in each investment period, as for representative days. ``"once"``: over all snapshots of the network
+        (or of an investment period), one after the other as if no dates were missing. Labels, one a snapshot as a list
+        or series: over the snapshots of each label, e.g. typical periods under consecutive dates; where there is none
+        (`None`, NaN), jobs do not run. `None`: as ``"each"``, but gaps smaller than the stretches beside them are
+        refused, since a missing hour would make each job run twice. Deadlines and arrivals count in each window anew.
+    ramp_up, ramp_down
+        How fast the meter may rise and fall, MW a minute, as interconnection agreements ask; `None` for no limit. What
+        is limited is the mean power of the meter from one snapshot to the next: to R over the minutes between their
+        middles, 60 R in hourly snapshots. A change of mode is a step in seconds, whatever its size, and no hourly
+        model shows it; storage at the bus ``"<name> IT"`` smooths what the meter sees. For a connection of given size.
 
     Raises
     ------
@@ -129,14 +153,22 @@ def add(
     faults.kind("gpu", chips, (GPU, *absent), "a GPU or the name of a preset", "E.g. gpu='A100-80GB'.")
     overhead = _at_least(1.0, pue, n, "pue", faults)
     base = _at_least(0.0, base_load, n, "base_load", faults)
+    split, declared = _split(windows, n, faults)
+    ramps = _ramps(ramp_up, ramp_down, extendable=p_nom_extendable, faults=faults)
+    worth = _at_least(0.0, gpu_value, n, "gpu_value", faults)
     faults.raise_any()
     loads = _loads(n, name, jobs, chips, int(gpus), faults)
     spec = SiteSpec(
-        name, int(gpus), chips.idle_w if draw_idle and chips else None, coverage(n, base_load=base, pue=overhead)
+        name,
+        int(gpus),
+        chips.idle_w if draw_idle and chips else None,
+        coverage(n, base_load=base, pue=overhead, gpu_value=worth) | declared,
+        0.0 if isinstance(worth, pd.Series) else worth,
+        split,
+        ramps,
     )
     site = Site(spec, {f"{name} {load.name}": load for load in loads})
     peak = float(np.max(overhead)) * (float(np.max(base)) + peak_it_power(n, site))
-    _warn_about_units(site, base, overhead, peak, p_nom)
     connection = {
         "p_nom": (p_nom or 0.0) if p_nom_extendable else (p_nom or peak),
         "p_nom_min": (p_nom or 0.0) if p_nom_extendable else 0.0,
@@ -145,7 +177,10 @@ def add(
     }
     least_and_peak = derive(n, [site])
     _write(n, site, bus, overhead, base, connection)
+    _write_value(n, site, worth)
     write_derived(n, least_and_peak)
+    write_ramps(n, site)
+    _warn_about_units(n, site)
 
 
 def update(
@@ -157,8 +192,12 @@ def update(
     pue: Values | None = None,
     base_load: Values | None = None,
     p_nom: float | None = None,
+    gpu_value: Values | None = None,
+    windows: Windows = None,
+    ramp_up: float | None = None,
+    ramp_down: float | None = None,
 ) -> None:
-    """Give a site another GPU pool, other jobs, PUE, base load or connection, and leave the rest as it is.
+    """Give a site another pool, other jobs, PUE, base load, connection, windows or ramps, and leave the rest as it is.
 
     Results of an earlier solve are stale from then on.
 
@@ -174,6 +213,12 @@ def update(
         New loads, in place of all old ones.
     pue, base_load, p_nom
         As for `add`; a `p_nom` that was left out there does not follow a larger pool by itself.
+    gpu_value
+        As for `add`.
+    windows
+        As for `add`; `None` leaves them as they are.
+    ramp_up, ramp_down
+        As for `add`; `None` leaves them as they are, and infinity takes a limit away.
 
     Raises
     ------
@@ -196,17 +241,25 @@ def update(
         faults.kind("jobs", job, TrainingLoad, "a TrainingLoad", remedy)
     overhead = None if pue is None else _at_least(1.0, pue, n, "pue", faults)
     base = None if base_load is None else _at_least(0.0, base_load, n, "base_load", faults)
+    split, declared = _split(windows, n, faults)
+    worth = None if gpu_value is None else _at_least(0.0, gpu_value, n, "gpu_value", faults)
     if p_nom is not None:
         faults.number("p_nom", p_nom, above=0)
     faults.raise_any()
     old = known[name]
+    extendable = bool(n.links.loc[rows(n.links.index, old.link), "p_nom_extendable"].any())
+    before = old.spec.ramps or (None, None)
+    rates = [new if new is not None else kept for new, kept in zip((ramp_up, ramp_down), before, strict=True)]
+    ramps = _ramps(*rates, extendable=extendable, faults=faults)
     pool = old.spec.gpus if gpus is None else int(gpus)
     loads = _loads(n, name, list(old.jobs.values()) if chosen is None else chosen, None, pool, faults, old.loads)
-    given = {key for key, value in (("pue", pue), ("base_load", base_load)) if value is not None}
-    series = {key: span for key, span in old.spec.series.items() if key not in given}
-    series |= coverage(n, pue=overhead, base_load=base)
-    new = Site(replace(old.spec, gpus=pool, series=series), {f"{name} {load.name}": load for load in loads})
-    _warn_about_units(new, 0.0 if base is None else base, 1.0 if overhead is None else overhead, np.inf, p_nom)
+    given = {"pue": pue, "base_load": base_load, "gpu_value": gpu_value, "windows": windows}
+    series = {key: span for key, span in old.spec.series.items() if given[key] is None}
+    series |= coverage(n, pue=overhead, base_load=base, gpu_value=worth) | declared
+    flat = old.spec.gpu_value if worth is None else 0.0 if isinstance(worth, pd.Series) else worth
+    kept = old.spec.windows if windows is None else split
+    spec = replace(old.spec, gpus=pool, series=series, gpu_value=flat, windows=kept, ramps=ramps)
+    new = Site(spec, {f"{name} {load.name}": load for load in loads})
     least_and_peak = derive(n, [new])
     gone = [generator for generator in old.loads if generator not in new.loads]
     if gone:
@@ -215,9 +268,11 @@ def update(
         if generator not in old.loads:
             n.add("Generator", generator, bus=new.bus, sign=-1, carrier=JOB_CARRIER)
     if base is not None:
-        _assign(n, "Load", new.base, "p_set", base)
+        assign(n, "Load", new.base, "p_set", base)
     if overhead is not None:
-        _assign(n, "Link", new.link, "efficiency", 1 / overhead)
+        assign(n, "Link", new.link, "efficiency", 1 / overhead)
+    if worth is not None:
+        _write_value(n, new, worth)
     if p_nom is not None:
         labels = rows(n.links.index, new.link)
         n.links.loc[labels, "p_nom"] = p_nom
@@ -226,8 +281,38 @@ def update(
         n.generators.loc[rows(n.generators.index, new.idle), "p_nom"] = pool * new.spec.idle_w / W_PER_MW
     new.store(n)
     write_derived(n, least_and_peak)
+    write_ramps(n, new)
     if not n.c.generators.dynamic["p"].empty:
         outdate(n, f"n.aidc.update of {name!r}")
+    _warn_about_units(n, new)
+
+
+def _split(windows: Windows, n: pypsa.Network, faults: Faults) -> tuple[Split, dict[str, Span]]:
+    """Windows as they are kept, and the snapshots that labels were given for."""
+    if windows is None or isinstance(windows, str):
+        faults.require(windows in (None, "each", "once"), "windows", windows, "'each', 'once' or labels by snapshot")
+        return ("once" if windows == "once" else "each" if windows == "each" else None), {}
+    remedy = "A label for each snapshot, such as [1] * 24 + [2] * 24."
+    if not faults.kind("windows", windows, (Sequence, pd.Series, np.ndarray), "'each', 'once' or labels", remedy):
+        return None, {}
+    if isinstance(windows, pd.Series):
+        same = windows.index.equals(n.snapshots)
+        faults.require(same, "windows", "a series over other labels", "one over the snapshots of the network")
+    labels = list(windows)
+    return runs_of(labels, n.snapshots, faults), coverage(n, windows=pd.Series(labels, dtype=object))
+
+
+def _ramps(
+    up: float | None, down: float | None, *, extendable: bool, faults: Faults
+) -> tuple[float | None, float | None] | None:
+    """Ramp limits as they are kept, `None` without any."""
+    for where, rate in (("ramp_up", up), ("ramp_down", down)):
+        if rate is not None and rate != np.inf:
+            faults.number(where, rate, above=0)
+            remedy = "Give p_nom: PyPSA's limit is a share of it, which a free size does not know."
+            faults.require(not extendable, where, rate, "nothing with p_nom_extendable", remedy)
+    kept = [None if rate is None or rate == np.inf else float(rate) for rate in (up, down)]
+    return None if kept == [None, None] else (kept[0], kept[1])
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
@@ -261,6 +346,8 @@ def _loads(
             continue
         least = min(mode.gpus for mode in job.modes)
         faults.require(least <= gpus, "gpus", gpus, f"at least {least}, the smallest mode of job {job.name!r}")
+        held = job.rules.held_gpus
+        faults.require(held <= gpus, "gpus", gpus, f"at least {held}, which job {job.name!r} holds")
         loads.append(job)
     faults.raise_any()
     return loads
@@ -274,29 +361,20 @@ def _at_least(least: float, given: Values, n: pypsa.Network, where: str, faults:
     return value
 
 
-def _assign(n: pypsa.Network, component: str, name: str, attribute: str, value: float | pd.Series) -> None:
-    """Put a number or a series in place of either."""
-    static, dynamic = n.c[component].static, n.c[component].dynamic
-    labels = rows(static.index, name)
-    kept = dynamic[attribute].drop(columns=labels, errors="ignore")
-    if isinstance(value, pd.Series):
-        added = pd.DataFrame(dict.fromkeys(labels, value)).rename_axis(columns=kept.columns.names)
-        kept = pd.concat([kept, added], axis=1)
-    else:
-        static.loc[labels, attribute] = value
-    dynamic[attribute] = kept
+def _write_value(n: pypsa.Network, site: Site, worth: float | pd.Series) -> None:
+    """Keep a series of GPU values with the Link of the site; a number stands in its specification."""
+    dynamic, labels = n.c.links.dynamic, rows(n.links.index, site.link)
+    kept = dynamic.get(GPU_VALUE, pd.DataFrame(index=n.snapshots)).drop(columns=labels, errors="ignore")
+    if isinstance(worth, pd.Series):
+        kept = pd.concat([kept, pd.DataFrame(dict.fromkeys(labels, worth))], axis=1)
+    if isinstance(worth, pd.Series) or GPU_VALUE in dynamic:
+        kept.columns.names = n.links.index.names
+        dynamic[GPU_VALUE] = kept
 
 
-def _warn_about_units(
-    site: Site, base: float | pd.Series, overhead: float | pd.Series, peak: float, p_nom: float | None
-) -> None:
-    doubt = unit_doubt(site, float(np.max(base)), peak, p_nom)
-    if doubt:
-        warnings.warn(f"AIDC {site.name!r}: {doubt}. Is it in kW? Give MW.", UnitWarning, stacklevel=3)
-    highest = float(np.max(overhead))
-    if highest > _HIGHEST_PUE:
-        told = f"pue of {highest:g}: for each MW of IT {highest - 1:g} MW more at the meter. Is it in per cent?"
-        warnings.warn(f"AIDC {site.name!r}: {told} Give 1.25 for 25 % more.", UnitWarning, stacklevel=3)
+def _warn_about_units(n: pypsa.Network, site: Site) -> None:
+    for doubt in unit_doubts(n, site):
+        warnings.warn(f"AIDC {site.name!r}: {doubt}", UnitWarning, stacklevel=3)
 
 
 def _write(
@@ -312,7 +390,8 @@ def _write(
             n.add("Carrier", carrier, color=colour)
     # A bus carrier of its own: clustering merges buses of one carrier and would lose the PUE without a word.
     n.add("Carrier", site.bus, color=_COLOURS[JOB_CARRIER])
-    n.add("Bus", site.bus, carrier=site.bus)
+    place = n.buses.loc[rows(n.buses.index, bus), ["x", "y"]].iloc[0]
+    n.add("Bus", site.bus, carrier=site.bus, x=float(place["x"]), y=float(place["y"]))
     n.add("Link", site.link, bus0=bus, bus1=site.bus, efficiency=1 / overhead, carrier=IMPORT_CARRIER, **connection)
     n.add("Load", site.base, bus=site.bus, p_set=base, carrier=BASE_CARRIER)
     n.add("Generator", list(site.loads), bus=site.bus, sign=-1, carrier=JOB_CARRIER)

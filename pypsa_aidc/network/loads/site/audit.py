@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, StaleError
 from pypsa_aidc.network.loads.protocol import Check
 from pypsa_aidc.network.loads.site import schedule
+from pypsa_aidc.network.loads.site.derived import most_change
+from pypsa_aidc.network.loads.site.gpu_value import occupied
+from pypsa_aidc.network.loads.site.step_power import begun, step_power
 from pypsa_aidc.network.model.horizon import Window
-from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.pypsa_api import columns, dense, rows
 from pypsa_aidc.training import Step, TrainingLoad
 from pypsa_aidc.units import SLOT_TOLERANCE, W_PER_MW
 
@@ -60,7 +64,7 @@ def _job(generator: str, load: TrainingLoad, window: Window, steps: tuple[Step, 
 
 def _time_short(load: TrainingLoad, window: Window, steps: tuple[Step, ...]) -> float:
     rules, short, done = load.rules, 0.0, load.rules.progress
-    for step in steps:
+    for step, beginning in begun(steps, load):
         if rules.continuity:
             jump = round(step.segments)
             share = sum(rules.shares[done : done + jump])
@@ -69,7 +73,7 @@ def _time_short(load: TrainingLoad, window: Window, steps: tuple[Step, ...]) -> 
             share = step.segments / rules.count
         need = load.hours(load.modes[step.mode]) * share
         if rules.continuity:
-            need += jump * rules.checkpoint_hours + rules.restart_hours * step.restart
+            need += jump * rules.checkpoint_hours + beginning.hours
         short = max(short, need - float(window.slots.ends[step.stop] - window.slots.ends[step.start]))
     return short
 
@@ -95,29 +99,30 @@ def _forbidden_waits(load: TrainingLoad, window: Window, steps: tuple[Step, ...]
 
 
 def _forbidden_changes(load: TrainingLoad, steps: tuple[Step, ...]) -> int:
-    rule = load.rules.mode_changes
-    if rule == "never":
-        return len({step.mode for step in steps}) - 1 if steps else 0
-    if rule == "after_wait":
-        return sum(a.mode != b.mode and a.stop == b.start for a, b in pairwise(steps))
-    return 0
+    return sum(load.beginning(a.mode, b.mode, waited=a.stop < b.start) is None for a, b in pairwise(steps))
 
 
 def _shared(n: pypsa.Network, site: Site, schedules: schedule.Schedules, snapshots: pd.Index) -> Iterator[Check]:
     """GPU pool, connection and energy of the site."""
-    gpus, power = pd.Series(0.0, snapshots), pd.Series(0.0, snapshots)
+    gpus, pool, power = (pd.Series(0.0, snapshots) for _ in range(3))
     for generator, load in site.jobs.items():
         for window, steps in schedules[generator]:
             labels = snapshots[window.positions]
             gpus.loc[labels] += schedule.series_of(steps, load, window.slots)[1]
-            power.loc[labels] += schedule.step_power(steps, load, window.slots)
-    yield Check("GPU pool", site.name, (gpus - site.spec.gpus).max(), "GPUs")
+            pool.loc[labels] += occupied(steps, load, window.slots)
+            power.loc[labels] += step_power(steps, load, window.slots)
+    yield Check("GPU pool", site.name, (pool - site.spec.gpus).max(), "GPUs")
     if site.spec.idle_w:
         power += (site.spec.gpus - gpus) * site.spec.idle_w / W_PER_MW
     imported = columns(n.c.links.dynamic["p0"], [site.link]).loc[snapshots, site.link]
     static = n.links.loc[rows(n.links.index, site.link)]
     capacity = static["p_nom_opt"].max() if static["p_nom_extendable"].any() else static["p_nom"].max()
     yield Check("connection", site.name, (imported - capacity).max(), "MW")
-    base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[snapshots, site.base]
-    efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[snapshots, site.link]
-    yield Check("energy of the site", site.name, (imported * efficiency - base - power).abs().max(), "MW")
+    for sign, (attribute, limit) in zip((1, -1), most_change(n, site, snapshots).items(), strict=True):
+        if limit is not None:
+            excess = (sign * imported.diff() - limit.loc[snapshots]).max()
+            yield Check(attribute.replace("ramp_limit_", "ramp "), site.name, float(np.nan_to_num(excess)), "MW")
+    base = dense(n, "Load", "p_set", site.base).loc[snapshots].iloc[:, 0]
+    efficiency = dense(n, "Link", "efficiency", site.link).loc[snapshots].iloc[:, 0]
+    others = schedule.fed_behind_the_meter(n, site, snapshots)
+    yield Check("energy of the site", site.name, (imported * efficiency - base - power + others).abs().max(), "MW")

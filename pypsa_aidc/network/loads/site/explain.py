@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pypsa_aidc.errors import InfeasibleError
 from pypsa_aidc.network.loads.protocol import Reason
 from pypsa_aidc.network.loads.site.paths import Paths, PlacedGraph, add_path_variables, training_gpus, training_power
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
-from pypsa_aidc.network.pypsa_api import bound_of, columns, objective_of, rows, solved_quietly
-from pypsa_aidc.training import Formulation, Slots, TrainingLoad, checkpoint_graph, earliest_finish
+from pypsa_aidc.network.model.horizon import Window, network_snapshots
+from pypsa_aidc.network.pypsa_api import bound_of, dense, objective_of, rows, solved_quietly
+from pypsa_aidc.training import Formulation, Mode, Slots, TrainingLoad, checkpoint_graph, earliest_finish
 from pypsa_aidc.units import W_PER_MW
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class _Need:
 def reason(n: pypsa.Network, site: Site, snapshots: pd.Index | None, formulation: Formulation) -> Reason | None:
     """Say why a site cannot work even alone: a job that cannot finish, the GPU pool, or the grid connection."""
     chosen = network_snapshots(n, snapshots)
-    found = (_in_window(n, site, window, chosen, formulation) for window in windows(n, snapshots))
+    found = (_in_window(n, site, window, chosen, formulation) for window in site.windows(n, snapshots))
     return next((each for each in found if each), None)
 
 
@@ -69,8 +69,8 @@ def _in_window(
         return Reason(f"AIDC {site.name!r}: whether {pool:,} GPUs are enough is open. {_gpus_told(needed)}", False)
     labels = snapshots[window.positions]
     link = n.links.loc[rows(n.links.index, site.link)].iloc[0]
-    base = columns(n.get_switchable_as_dense("Load", "p_set"), [site.base]).loc[labels, site.base]
-    efficiency = columns(n.get_switchable_as_dense("Link", "efficiency"), [site.link]).loc[labels, site.link]
+    base = dense(n, "Load", "p_set", site.base).loc[labels].iloc[:, 0]
+    efficiency = dense(n, "Link", "efficiency", site.link).loc[labels].iloc[:, 0]
     if link["p_nom_extendable"]:
         return None
     p_nom = float(link["p_nom"])
@@ -97,6 +97,7 @@ def _paths(site: Site, window: Window, formulation: Formulation) -> Paths:
             generator,
             replace(window, positions=np.arange(len(window.slots))),
             checkpoint_graph(load, window.slots, formulation),
+            np.zeros(len(window.slots)),
         )
         for generator, load in site.loads.items()
     )
@@ -116,9 +117,8 @@ def _gpu_words(site: Site, window: Window, needed: _Need, formulation: Formulati
         f"AIDC {site.name!r}: its jobs do not fit into {pool} GPUs over {hours:g} h, {pool * hours:,.0f} GPU-hours."
     ]
     for load in site.loads.values():
-        lean = min(load.modes, key=lambda mode: mode.gpus * load.hours(mode))
-        left = sum(load.rules.shares[load.rules.progress :])
-        need = lean.gpus * load.hours(lean) * left
+        lean = _leanest(load)
+        need = _gpu_hours(load, lean)
         finish = earliest_finish(load, window.slots)
         deadline = hours if load.deadline is None else load.deadline
         lines.append(
@@ -135,9 +135,19 @@ def _gpu_words(site: Site, window: Window, needed: _Need, formulation: Formulati
     return "\n".join(lines)
 
 
+def _leanest(load: TrainingLoad) -> Mode:
+    return min(load.modes, key=lambda mode: mode.gpus * load.hours(mode))
+
+
+def _gpu_hours(load: TrainingLoad, mode: Mode) -> float:
+    """GPU-hours of what is left of a job in one mode."""
+    return mode.gpus * load.hours(mode) * sum(load.rules.shares[load.rules.progress :])
+
+
 def _latest_deadline(site: Site, window: Window, formulation: Formulation) -> float | None:
     """First deadline, in hours, by which all jobs fit into the pool: bisection over slots added at the end."""
-    step, count = float(window.slots.hours[-1]), len(window.slots)
+    step, count, pool = float(window.slots.hours[-1]), len(window.slots), site.spec.gpus
+    least = sum(_gpu_hours(load, _leanest(load)) for load in site.loads.values())
 
     def fits(extra: int) -> bool:
         slots = Slots(np.append(window.slots.hours, np.full(extra, step)))
@@ -147,11 +157,13 @@ def _latest_deadline(site: Site, window: Window, formulation: Formulation) -> fl
             paths = _paths(replace(site, jobs=loads), longer, formulation)
         except InfeasibleError:
             return False
-        return _least_gpus(paths, good_enough=site.spec.gpus).fits(site.spec.gpus)
+        return _least_gpus(paths, good_enough=pool).fits(pool)
 
-    low, high = -1, 0
+    # Fewer slots have not enough GPU-hours.
+    low = max(math.ceil((least / pool * (1 - _TOLERANCE) - window.slots.total) / step), 0) - 1
+    high, further = low + 1, 1
     while not fits(high):
-        low, high = high, max(1, 2 * high)
+        low, high, further = high, high + further, 2 * further
         if high > _LONGEST_SEARCH * count:
             return None
     while high - low > 1:
@@ -169,7 +181,9 @@ def _least_gpus(paths: Paths, good_enough: float) -> _Need:
     m, x, labels = _job_model(paths)
     pool = m.add_variables(lower=0, name="pool")
     size = next(iter(paths.sites.values())).spec.gpus
-    m.add_constraints(training_gpus(x, paths, labels).isel(aidc_site=0, drop=True) * size - pool <= 0, name="gpus")
+    m.add_constraints(
+        training_gpus(x, paths, labels, held=True).isel(aidc_site=0, drop=True) * size - pool <= 0, name="gpus"
+    )
     need = _minimum(m, pool, good_enough + 0.5)
     # GPUs are whole ones.
     found = round(need.found) if math.isfinite(need.found) else need.found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import linopy
 import numpy as np
@@ -16,12 +16,15 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from pypsa_aidc.network.loads.protocol import Built
+from pypsa_aidc.network.loads.site.gpu_value import occupied, values_of
+from pypsa_aidc.network.loads.site.step_power import step_power
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
-from pypsa_aidc.network.model.horizon import Window, windows
+from pypsa_aidc.network.model.horizon import Window, network_snapshots
 from pypsa_aidc.network.model.linear import over, weighted_sum
-from pypsa_aidc.training import CheckpointGraph, Formulation, Slots, Step, TrainingLoad, checkpoint_graph
-from pypsa_aidc.training.graph.edges import WAIT
+from pypsa_aidc.network.model.recourse import Recourse, agree, weigh
+from pypsa_aidc.network.pypsa_api import is_near_optimal, widen_budget
+from pypsa_aidc.training import CheckpointGraph, Formulation, Step, TrainingLoad, checkpoint_graph
 from pypsa_aidc.training.graph.state import JobState
 from pypsa_aidc.units import W_PER_MW
 
@@ -39,6 +42,9 @@ PATH_CONSTRAINTS = ("AIDC-path_flow", "AIDC-coverage", "AIDC-work")
 IT_POWER = "AIDC-it_power"
 """Name of the constraint that gives each job generator the power of its path (Eq. 28a of [1])."""
 
+MANY = 3
+"""Equal jobs of a site from which on they are one flow of whole numbers: as paths apart, each could be any other."""
+
 GPUS = "AIDC-gpus"
 """Name of the constraint on the GPU pool of each site (Eq. 30a of [1])."""
 
@@ -49,12 +55,25 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class PlacedGraph:
-    """The graph of one job in one window; of its slots, the first ``len(window.positions)`` are in the model."""
+    """The graph of one job in one window; of its slots, the first ``len(window.positions)`` are in the model.
+
+    `gpu_value` is the worth of a GPU-hour in USD in each of its slots.
+    """
 
     site: str
     generator: str
     window: Window
     graph: CheckpointGraph
+    gpu_value: Floats
+    scenario: str | None = None
+    """The scenario whose path it is; `None` for one path in all of them."""
+    equals: tuple[str, ...] = ()
+    """Generators of further jobs that are equal to this one: the edges then carry as many paths."""
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """Generators of all jobs whose paths these are."""
+        return (self.generator, *self.equals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +88,14 @@ class Paths(Built):
         The sites they belong to.
     ahead
         The place in a rolling horizon, if there is one.
+    recourse
+        What is decided by scenario, in a network with scenarios.
     """
 
     placed: tuple[PlacedGraph, ...]
     sites: Mapping[str, Site]
     ahead: Ahead | None = None
+    recourse: Recourse | None = None
 
     integers: ClassVar[tuple[str, ...]] = (PATH,)
 
@@ -92,6 +114,20 @@ class Paths(Built):
         return np.split(flow, np.cumsum([len(each.graph) for each in self.placed])[:-1]) if self.placed else []
 
     @property
+    def scenarios(self) -> list[str]:
+        """The scenarios, where any job has a path of its own in each of them."""
+        own = {each.scenario for each in self.placed} - {None}
+        return list(self.recourse.scenarios) if own and self.recourse is not None else []
+
+    @property
+    def copies(self) -> list[list[int]]:
+        """Positions in `placed` of the graphs of each job in each window: one, or one for each scenario."""
+        found: dict[tuple[str, object], list[int]] = {}
+        for position, each in enumerate(self.placed):
+            found.setdefault((each.generator, each.window.period), []).append(position)
+        return list(found.values())
+
+    @property
     def generators(self) -> dict[str, tuple[str, TrainingLoad]]:
         """Site and load of each job generator."""
         return {generator: (site.name, load) for site in self.sites.values() for generator, load in site.loads.items()}
@@ -108,6 +144,18 @@ class Paths(Built):
             start, stop = (min(max(edge - self.ahead.border - first, 0), count) for edge in (step.start, step.stop))
             if start < stop:
                 yield step, start, stop
+
+    @property
+    def together(self) -> bool:
+        """Whether any edges carry the paths of several equal jobs."""
+        return any(each.equals for each in self.placed)
+
+    def write_back(self, n: pypsa.Network) -> None:
+        """Give each of several equal jobs the power of its own path."""
+        from pypsa_aidc.network.loads.site.schedule import write_power  # it reads what this has built
+
+        if self.together:
+            write_power(n, self)
 
     def record(self, n: pypsa.Network) -> None:
         """Decode the schedules of all jobs and keep them in the network."""
@@ -128,6 +176,7 @@ def build_paths(
     snapshots: pd.Index | None = None,
     formulation: Formulation = "time",
     ahead: Ahead | None = None,
+    recourse: Recourse | None = None,
 ) -> Paths:
     """Build the graphs of all jobs for the given snapshots; in a rolling horizon, of what is left of them.
 
@@ -138,35 +187,50 @@ def build_paths(
     InfeasibleError
         A job cannot finish even alone.
     """
-    horizon = windows(n, snapshots)
+    chosen = network_snapshots(n, snapshots)
     if ahead is not None:
-        return Paths(tuple(_placed_ahead(sites, len(horizon[0].slots), formulation, ahead)), sites, ahead)
-    return Paths(
-        tuple(
-            PlacedGraph(site.name, generator, window, checkpoint_graph(load, window.slots, formulation))
-            for site in sites.values()
-            for generator, load in site.loads.items()
-            for window in horizon
-        ),
-        sites,
-    )
+        return Paths(tuple(_placed_ahead(n, sites, len(chosen), formulation, ahead)), sites, ahead)
+    placed = []
+    for site in sites.values():
+        apart, horizon = recourse is not None and site.name in recourse.moments, site.windows(n, snapshots)
+        for generator, *equals in _equal_jobs(site) if recourse is None else [[each] for each in site.loads]:
+            load = site.loads[generator]
+            for window in horizon:
+                # Of paths together, only nodes that count checkpoints tell which of them are complete.
+                graph = checkpoint_graph(load, window.slots, "literal" if equals else formulation)
+                value = values_of(n, site, load, chosen[window.positions])
+                for scenario in recourse.scenarios if recourse is not None and apart else (None,):
+                    placed.append(PlacedGraph(site.name, generator, window, graph, value, scenario, tuple(equals)))
+    return Paths(tuple(placed), sites, recourse=recourse)
+
+
+def _equal_jobs(site: Site) -> list[list[str]]:
+    """Job generators of a site, many equal ones in one list: they differ in nothing but their names."""
+    groups: dict[TrainingLoad, list[str]] = {}
+    for generator, load in site.loads.items():
+        groups.setdefault(replace(load, name="", description=""), []).append(generator)
+    lists: list[list[str]] = []
+    for load, own in groups.items():
+        together = len(own) >= MANY and load.rules.continuity
+        lists += [own] if together else [[generator] for generator in own]
+    return sorted(lists, key=lambda own: list(site.loads).index(own[0]))
 
 
 def _placed_ahead(
-    sites: Mapping[str, Site], count: int, formulation: Formulation, ahead: Ahead
+    n: pypsa.Network, sites: Mapping[str, Site], count: int, formulation: Formulation, ahead: Ahead
 ) -> Iterator[PlacedGraph]:
     """Graphs from the state of each job to its end, of which a window models the first slots."""
     offset = ahead.decided - ahead.border
     if ahead.decided >= len(ahead.slots):
         return
-    rest = Slots(ahead.slots.hours[ahead.decided :])
     for site in sites.values():
         for generator, load in site.loads.items():
             state = JobState.at(load, ahead.slots, ahead.steps[generator], ahead.decided)
             graph = state.remaining(load, ahead.slots, formulation)
             if graph is not None:
-                window = Window(None, np.arange(offset, count), rest, ahead.weight[ahead.decided :])
-                yield PlacedGraph(site.name, generator, window, graph)
+                window = Window(None, np.arange(offset, count), ahead.rest, ahead.weight[ahead.decided :])
+                value = values_of(n, site, load, ahead.snapshots[ahead.decided :])
+                yield PlacedGraph(site.name, generator, window, graph, value)
 
 
 def add_paths(
@@ -175,24 +239,28 @@ def add_paths(
     snapshots: pd.Index,
     formulation: Formulation = "time",
     ahead: Ahead | None = None,
+    recourse: Recourse | None = None,
 ) -> Paths:
     """Put all jobs of some sites into ``n.model``: paths, power, GPU pools, idle power, costs of mode changes."""
     m = n.model
-    paths = build_paths(n, sites, snapshots, formulation, ahead)
+    paths = build_paths(n, sites, snapshots, formulation, ahead, recourse)
     p = m["Generator-p"]
     labels = p.indexes["snapshot"]
     power: Expression = _decided_draw(paths, labels)
     gpus: Expression = _decided_gpus(paths, labels)
+    held = any(load.rules.held_gpus for _, load in paths.generators.values())
+    pool: Expression = _decided_gpus(paths, labels, held=True)
     costs = np.zeros(0)
     if paths.placed:
         x, costs = add_path_variables(m, paths), event_costs(paths)
         power, gpus = training_power(x, paths, labels) + power, training_gpus(x, paths, labels) + gpus
-        add_gpu_limit(m, gpus)
+        add_gpu_limit(m, training_gpus(x, paths, labels, held=True) + pool if held else gpus)
         if ahead is not None:
             costs = costs + _later_costs(paths, ahead)
             _limit_later(m, x, paths, ahead)
+        _agree(m, x, paths)
         if costs.any():
-            m.objective = m.objective.expression + (x * xr.DataArray(costs, coords=x.coords, dims=x.dims)).sum()
+            _charge(n, x, paths, costs)
     m.add_constraints(p.sel(name=list(paths.generators)) - power == 0, name=IT_POWER)
     idle = idle_power(gpus, paths)
     if idle is not None:
@@ -211,17 +279,56 @@ def add_path_variables(m: linopy.Model, paths: Paths) -> linopy.Variable:
     Where nodes do not count checkpoints, one row a job makes its segments add up to those of the tranche, exactly: "at
     least" would be another problem.
     """
-    x = m.add_variables(binary=True, coords=[pd.RangeIndex(paths.edges, name="aidc_edge")], name=PATH)
-    graphs = [each.graph for each in paths.placed]
+    coords = [pd.RangeIndex(paths.edges, name="aidc_edge")]
+    if paths.together:
+        most = np.repeat([len(each.generators) for each in paths.placed], [len(each.graph) for each in paths.placed])
+        upper = xr.DataArray(most.astype(float), coords=coords, dims=["aidc_edge"])
+        x = m.add_variables(lower=0, upper=upper, integer=True, name=PATH)
+    else:
+        x = m.add_variables(binary=True, coords=coords, name=PATH)
     add_path_flow(
         m,
         x,
-        [PathGraph(graph.edges.tail, graph.edges.head, graph.nodes, graph.source, graph.sink) for graph in graphs],
+        [
+            PathGraph(g.edges.tail, g.edges.head, g.nodes, g.source, g.sink, len(each.generators))
+            for each in paths.placed
+            for g in [each.graph]
+        ],
         PATH_CONSTRAINTS[0],
         "aidc_node",
     )
     _add_coverage(m, x, paths)
     return x
+
+
+def _agree(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
+    """Let the paths of a job in all scenarios start the same edges before its moment of recourse."""
+    first = _offsets(paths)
+    pairs = []
+    for copies in paths.copies:
+        each = paths.placed[copies[0]]
+        if each.scenario is not None and paths.recourse is not None:
+            common = np.flatnonzero(paths.recourse.common(each.site, each.window, each.graph.edges.start))
+            pairs += [(x, first[copies[0]] + common, x, first[other] + common) for other in copies[1:]]
+    agree(m, pairs, "AIDC-path_common")
+
+
+def _charge(n: pypsa.Network, x: linopy.Variable, paths: Paths, costs: Floats) -> None:
+    """Put the costs of edges into the objective, in each scenario those of its paths."""
+
+    def cost(kept: NDArray[np.bool_]) -> linopy.LinearExpression:
+        return (x * xr.DataArray(np.where(kept, costs, 0.0), coords=x.coords, dims=x.dims)).sum()
+
+    m = n.model
+    if is_near_optimal(m):
+        spent = sum(sum(site.own_costs(n).values()) for site in paths.sites.values())
+        widen_budget(n, cost(np.full(len(costs), True)), spent)
+        return
+    if paths.recourse is None:
+        m.objective = m.objective.expression + cost(np.full(len(costs), True))
+        return
+    owner = np.repeat([each.scenario or "" for each in paths.placed], [len(each.graph) for each in paths.placed])
+    weigh(n, {name: cost((owner == "") | (owner == name)) for name in paths.recourse.scenarios})
 
 
 def _add_coverage(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
@@ -251,39 +358,53 @@ def _add_coverage(m: linopy.Model, x: linopy.Variable, paths: Paths) -> None:
 def training_power(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> linopy.LinearExpression:
     """IT power of each job generator in MW, over (snapshot, name); Eqs. 27 and 28a of [1]."""
     generators = pd.Index(list(paths.generators), name="name")
-    return _per_snapshot(x, paths, snapshots, generators, by_site=False)
+    return _per_snapshot(x, paths, snapshots, generators, "power")
 
 
-def training_gpus(x: linopy.Variable, paths: Paths, snapshots: pd.Index) -> linopy.LinearExpression:
+def training_gpus(
+    x: linopy.Variable, paths: Paths, snapshots: pd.Index, *, held: bool = False
+) -> linopy.LinearExpression:
     """Share of its pool that runs jobs at each site, over (snapshot, aidc_site); Eq. 28b of [1] over N_GPU.
 
-    As a share, since hundreds of thousands of GPUs beside binaries are more than solvers' tolerances bear.
+    With `held` also what waiting jobs keep. As a share, since hundreds of thousands of GPUs beside binaries are more
+    than solvers' tolerances bear.
     """
     sites = pd.Index(list(paths.sites), name="aidc_site")
-    return _per_snapshot(x, paths, snapshots, sites, by_site=True)
+    return _per_snapshot(x, paths, snapshots, sites, "held" if held else "busy")
 
 
 def _per_snapshot(
-    x: linopy.Variable, paths: Paths, snapshots: pd.Index, columns: pd.Index, *, by_site: bool
+    x: linopy.Variable, paths: Paths, snapshots: pd.Index, columns: pd.Index, what: Literal["power", "busy", "held"]
 ) -> linopy.LinearExpression:
     entry, row, weight = [], [], []
+    scenarios = paths.scenarios
     for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
         edge, slot, it_power, gpus = each.graph.occupancy()
-        column = int(columns.get_indexer(pd.Index([each.site if by_site else each.generator]))[0])
+        if what == "held":
+            edge, slot, gpus = each.graph.holding()
+        # Of equal jobs together, each Generator has the mean power until the paths are told apart.
+        labels = each.generators if what == "power" else (each.site,)
         inside = slot < len(each.window.positions)
-        entry.append(first_edge + edge[inside])
-        row.append(each.window.positions[slot[inside]] * len(columns) + column)
-        weight.append((gpus / paths.sites[each.site].spec.gpus if by_site else it_power)[inside])
+        # One path in all scenarios runs in each of them.
+        for block in [scenarios.index(each.scenario)] if each.scenario else range(max(len(scenarios), 1)):
+            for column in columns.get_indexer(pd.Index(labels)):
+                entry.append(first_edge + edge[inside])
+                row.append((block * len(snapshots) + each.window.positions[slot[inside]]) * len(columns) + column)
+                share = it_power / len(labels) if what == "power" else gpus / paths.sites[each.site].spec.gpus
+                weight.append(share[inside])
     coords = {"snapshot": snapshots, str(columns.name): columns}
+    if scenarios:
+        coords = {"scenario": pd.Index(scenarios, name="scenario"), **coords}
     return weighted_sum(x, np.concatenate(entry), np.concatenate(row), np.concatenate(weight), coords)
 
 
 def event_costs(paths: Paths) -> Floats:
-    """USD of each edge (mode changes), weighted as the objective weighs the hour in which it starts."""
+    """USD of each edge: its GPU-hours, and mode changes, weighted as the objective weighs the hour of each."""
     return np.concatenate(
         [
             each.graph.edges.cost
             * np.append(each.window.weight, 0.0)[np.minimum(each.graph.edges.start, len(each.window.slots))]
+            + (each.graph.gpu_hours(each.gpu_value * each.window.weight) if each.gpu_value.any() else 0.0)
             for each in paths.placed
         ]
     )
@@ -293,22 +414,30 @@ def _decided_draw(paths: Paths, snapshots: pd.Index) -> xr.DataArray:
     """IT power in MW that steps decided before draw in a window, over (snapshot, name)."""
     power = np.zeros((len(snapshots), len(paths.generators)))
     for column, (generator, (_, load)) in enumerate(paths.generators.items()):
-        for step, first, last in paths.decided_slots(generator, len(snapshots)):
-            power[first:last, column] += load.modes[step.mode].it_power
-            if step.restart and paths.ahead is not None and step.start >= paths.ahead.border:
-                power[first, column] += load.rules.restart_energy / paths.ahead.slots.hours[step.start]
+        if paths.ahead is not None:
+            drawn = step_power(paths.decided(generator), load, paths.ahead.slots)[paths.ahead.border :]
+            power[: len(drawn), column] = drawn[: len(snapshots)]
     coords = {"snapshot": snapshots, "name": list(paths.generators)}
     return xr.DataArray(power, coords=coords, dims=list(coords))
 
 
-def _decided_gpus(paths: Paths, snapshots: pd.Index) -> xr.DataArray:
+def _decided_gpus(paths: Paths, snapshots: pd.Index, *, held: bool = False) -> xr.DataArray:
     """Share of its pool that steps decided before use in a window at each site, over (snapshot, aidc_site)."""
-    names = list(paths.sites)
+    names, ahead = list(paths.sites), paths.ahead
     share = np.zeros((len(snapshots), len(names)))
     for generator, (site, load) in paths.generators.items():
-        for step, first, last in paths.decided_slots(generator, len(snapshots)):
-            share[first:last, names.index(site)] += load.modes[step.mode].gpus / paths.sites[site].spec.gpus
+        if ahead is not None:
+            used = _decided_occupation(paths, generator, load, held=held)[ahead.border :][: len(snapshots)]
+            share[: len(used), names.index(site)] += used / paths.sites[site].spec.gpus
     return xr.DataArray(share, coords={"snapshot": snapshots, "aidc_site": names}, dims=["snapshot", "aidc_site"])
+
+
+def _decided_occupation(paths: Paths, generator: str, load: TrainingLoad, *, held: bool) -> Floats:
+    """GPUs of what windows before have decided in each slot of the horizon, before the next edge may start."""
+    assert paths.ahead is not None
+    steps, slots = paths.decided(generator), paths.ahead.slots
+    until = JobState.at(load, slots, steps, paths.ahead.decided).free if held else 0
+    return occupied(steps, load, slots, until)
 
 
 def _later_costs(paths: Paths, ahead: Ahead) -> Floats:
@@ -329,35 +458,35 @@ def _limit_later(m: linopy.Model, x: linopy.Variable, paths: Paths, ahead: Ahead
     later = len(ahead.slots) - first
     if not later:
         return
-    entry, row, share, power = [], [], [], []
+    power: list[tuple[Ints, Ints, Floats]] = []
+    share: list[tuple[Ints, Ints, Floats]] = []
     for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
-        edge, slot, it_power, gpus = each.graph.occupancy()
-        after = slot + ahead.decided >= first
-        entry.append(first_edge + edge[after])
-        row.append((slot[after] + ahead.decided - first) * len(names) + names.index(each.site))
-        share.append(gpus[after] / paths.sites[each.site].spec.gpus)
-        power.append(it_power[after])
+        edge, slot, it_power, _ = each.graph.occupancy()
+        holding, held_slot, gpus = each.graph.holding()
+        for edges, at, weight, terms in (
+            (edge, slot, it_power, power),
+            (holding, held_slot, gpus / paths.sites[each.site].spec.gpus, share),
+        ):
+            after = at + ahead.decided >= first
+            row = (at[after] + ahead.decided - first) * len(names) + names.index(each.site)
+            terms.append((first_edge + edges[after], row, weight[after]))
     free = np.ones((later, len(names)))
     left = np.column_stack([ahead.connection[name][first:] for name in names])
     for generator, (site, load) in paths.generators.items():
+        used = _decided_occupation(paths, generator, load, held=True)[first:]
+        free[:, names.index(site)] -= used / paths.sites[site].spec.gpus
         for step, begin, end in paths.decided_slots(generator, later, first - ahead.border):
-            free[begin:end, names.index(site)] -= load.modes[step.mode].gpus / paths.sites[site].spec.gpus
             left[begin:end, names.index(site)] -= load.modes[step.mode].it_power
     coords: dict[str, pd.Index] = {
         "aidc_later": pd.RangeIndex(later, name="aidc_later"),
         "aidc_site": pd.Index(names, name="aidc_site"),
     }
-    entries, rows = np.concatenate(entry), np.concatenate(row)
-    for weights, limit, name in ((share, free, "AIDC-gpus_later"), (power, left, "AIDC-connection_later")):
-        drawn = weighted_sum(x, entries, rows, np.concatenate(weights), coords)
+    for terms, limit, name in ((share, free, "AIDC-gpus_later"), (power, left, "AIDC-connection_later")):
+        entries, rows, weights = (np.concatenate(each) for each in zip(*terms, strict=True))
+        drawn = weighted_sum(x, entries, rows, weights, coords)
         bounded = np.isfinite(limit)
         most = xr.DataArray(np.where(bounded, limit, 0.0), coords=coords, dims=list(coords))
         m.add_constraints(drawn <= most, name=name, mask=xr.DataArray(bounded, coords=coords, dims=list(coords)))
-
-
-def waiting_edges(paths: Paths) -> Ints:
-    """Positions in `PATH` of all waiting edges."""
-    return np.flatnonzero(np.concatenate([each.graph.edges.mode for each in paths.placed]) == WAIT)
 
 
 def add_gpu_limit(m: linopy.Model, gpus: linopy.LinearExpression) -> None:

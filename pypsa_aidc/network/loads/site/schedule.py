@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +13,12 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.loads.protocol import SOLVE
-from pypsa_aidc.network.loads.site.paths import PATH, Paths
-from pypsa_aidc.network.model.horizon import Window, network_snapshots, windows
+from pypsa_aidc.network.loads.site.gpu_value import is_valued, occupied, values_of
+from pypsa_aidc.network.loads.site.paths import PATH, Paths, PlacedGraph
+from pypsa_aidc.network.loads.site.step_power import begun, edge_power, step_power
+from pypsa_aidc.network.model.horizon import Window, dates_alike, network_snapshots, windows
 from pypsa_aidc.network.pypsa_api import columns, rows
+from pypsa_aidc.network.results.balance import injection
 from pypsa_aidc.training import Slots, Step, TrainingLoad
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ Schedules = Mapping[str, list[tuple[Window, tuple[Step, ...]]]]
 """What each job generator runs in each window of the horizon."""
 
 
-def decode(n: pypsa.Network, paths: Paths) -> Steps:
-    """Decode the solution of the network's model into steps by generator and window.
+def decode(n: pypsa.Network, paths: Paths, scenario: str | None = None) -> Steps:
+    """Decode the solution of the network's model into steps by generator and window, in one scenario.
 
     Raises
     ------
@@ -56,32 +58,59 @@ def decode(n: pypsa.Network, paths: Paths) -> Steps:
             )
         return {(generator, None): (*paths.decided(generator), *planned[generator]) for generator in paths.generators}
     return {
-        (each.generator, each.window.period): each.graph.decode(part)
+        (generator, each.window.period): steps
         for each, part in zip(paths.placed, paths.split(flow), strict=True)
+        if each.scenario in (None, scenario)
+        for generator, steps in zip(each.generators, _decoded(each, part), strict=True)
     }
+
+
+def _decoded(each: PlacedGraph, flow: Floats) -> list[tuple[Step, ...]]:
+    return each.graph.decode_many(flow, len(each.generators)) if each.equals else [each.graph.decode(flow)]
+
+
+def write_power(n: pypsa.Network, paths: Paths) -> None:
+    """Give equal jobs that the model has together the power of the path that each of them got."""
+    schedules, power = read(n, paths.sites), n.c.generators.dynamic["p"]
+    chosen = solved_snapshots(n, paths.sites)
+    for generator in dict.fromkeys(name for each in paths.placed if each.equals for name in each.generators):
+        load = paths.generators[generator][1]
+        for window, steps in schedules[generator]:
+            for label in rows(n.generators.index, generator):
+                power.loc[chosen[window.positions], label] = step_power(steps, load, window.slots)
 
 
 def record(n: pypsa.Network, paths: Paths) -> None:
     """Decode the solution and keep it in the network, as dynamic attributes of the job generators."""
-    steps = decode(n, paths)
     chosen = network_snapshots(n, n.model.parameters["snapshots"].to_index())
-    loads = {generator: load for generator, (_, load) in paths.generators.items()}
     if paths.ahead is not None:
         # What windows before have decided belongs to it; what is planned after the window is not kept.
         last = int(paths.ahead.snapshots.get_indexer(chosen[-1:])[0]) + 1
         chosen = paths.ahead.snapshots[:last]
-    values = {attribute: pd.DataFrame(np.nan, n.snapshots, list(loads)) for attribute in (MODE, GPUS, PROGRESS)}
-    for window in windows(n, chosen):
-        labels = chosen[window.positions]
-        for generator, load in loads.items():
-            series = series_of(
-                steps[generator, window.period], load, window.slots if paths.ahead is None else paths.ahead.slots
-            )
-            for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
-                values[attribute].loc[labels, generator] = numbers[: len(labels)]
+    index = n.generators.index
+    columns = pd.Index([label for generator in paths.generators for label in rows(index, generator)])
+    values = {attribute: pd.DataFrame(np.nan, n.snapshots, columns) for attribute in (MODE, GPUS, PROGRESS)}
+    rolling = paths.ahead is not None  # over a single window, whatever a part of it looks like
+    horizons = {
+        site.name: windows(n, chosen, "once") if rolling else site.windows(n, chosen) for site in paths.sites.values()
+    }
+    for scenario in n.scenarios if n.has_scenarios else [None]:
+        steps = decode(n, paths, scenario)
+        for generator, (site, load) in paths.generators.items():
+            own = generator if scenario is None else (scenario, generator)
+            # Outside of all windows a job does not run, and has nothing to do.
+            for attribute, number in ((MODE, -1.0), (GPUS, 0.0), (PROGRESS, float(load.rules.count))):
+                values[attribute].loc[chosen, own] = number
+            for window in horizons[site]:
+                labels = chosen[window.positions]
+                slots = window.slots if paths.ahead is None else paths.ahead.slots
+                series = series_of(steps[generator, window.period], load, slots)
+                for attribute, numbers in zip((MODE, GPUS, PROGRESS), series, strict=True):
+                    values[attribute].loc[labels, own] = numbers[: len(labels)]
     for attribute, frame in values.items():
-        frame.columns.name = "name"
-        n.c.generators.dynamic[attribute] = _spread(n, frame)
+        frame.columns.names = index.names
+        n.c.generators.dynamic[attribute] = frame
+    paths.write_back(n)
 
 
 def series_of(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> tuple[Floats, Floats, Floats]:
@@ -125,44 +154,77 @@ def read(n: pypsa.Network, sites: Mapping[str, Site]) -> Schedules:
     NotSolvedError
         Nothing was solved with AIDC jobs.
     """
-    loads = {generator: load for site in sites.values() for generator, load in site.jobs.items()}
     chosen = solved_snapshots(n, sites)
     dynamic = n.c.generators.dynamic
-    mode, progress = (columns(dynamic[attribute], list(loads)) for attribute in (MODE, PROGRESS))
-    result: dict[str, list[tuple[Window, tuple[Step, ...]]]] = {generator: [] for generator in loads}
-    horizon = windows(n, chosen)
-    for generator, load in loads.items():
-        for window in horizon:
-            labels = chosen[window.positions]
-            modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
-            result[generator].append((window, steps_from(modes, done, load, window.slots)))
+    result: dict[str, list[tuple[Window, tuple[Step, ...]]]] = {}
+    for site in sites.values():
+        mode, progress = (columns(dynamic[attribute], list(site.jobs)) for attribute in (MODE, PROGRESS))
+        horizon = site.windows(n, chosen)
+        for generator, load in site.jobs.items():
+            result[generator] = []
+            for window in horizon:
+                labels = chosen[window.positions]
+                modes, done = (frame.loc[labels, generator].to_numpy() for frame in (mode, progress))
+                result[generator].append((window, steps_from(modes, done, load, window.slots)))
     return result
+
+
+def steps_before(n: pypsa.Network, site: Site, moment: object | None) -> list[tuple[str, Step]]:
+    """Steps of all jobs of a site that start before a snapshot, or all steps."""
+    own = {site.name: site}
+    chosen = solved_snapshots(n, own)
+    first = len(chosen) if moment is None else int(chosen.get_indexer(pd.Index([moment]))[0])
+    return [
+        (generator, step)
+        for generator, runs in read(n, own).items()
+        for window, steps in runs
+        for step in steps
+        if window.positions[step.start] < first
+    ]
+
+
+def fed_behind_the_meter(n: pypsa.Network, site: Site, snapshots: pd.Index) -> pd.Series:
+    """Power in MW that components which are no parts of a site, such as its battery, feed into its IT bus."""
+    own = [part for parts in site.parts.values() for part in parts]
+    fed: pd.Series = columns(injection(n, snapshots, own), [site.bus])[site.bus]
+    return fed
 
 
 def cost_of_changes(n: pypsa.Network, site: Site) -> float:
     """Cost in USD of all changes of modes without a wait, weighted as the objective weighs the hour after them."""
-    if not any(load.rules.mode_change_cost for load in site.jobs.values()):
+    if not any(load.costs_changes for load in site.jobs.values()):
         return 0.0
-    total = 0.0
+    return sum(
+        beginning.cost * float(window.weight[step.start])
+        for generator, runs in read(n, {site.name: site}).items()
+        for window, steps in runs
+        for step, beginning in begun(steps, site.jobs[generator])
+    )
+
+
+def gpu_costs(n: pypsa.Network, site: Site) -> dict[str, float]:
+    """Worth in USD of the GPU-hours that each job of a site occupies, weighted as the objective weighs them."""
+    if not is_valued(site):
+        return {load.name: 0.0 for load in site.jobs.values()}
+    return _occupied_hours(n, site, lambda load, snapshots: values_of(n, site, load, snapshots))
+
+
+def gpu_hours(n: pypsa.Network, site: Site) -> float:
+    """GPU-hours that the jobs of a site occupy, held ones included, weighted as the objective weighs them."""
+    return sum(_occupied_hours(n, site, lambda _, snapshots: np.ones(len(snapshots))).values())
+
+
+def _occupied_hours(
+    n: pypsa.Network, site: Site, value: Callable[[TrainingLoad, pd.Index], Floats]
+) -> dict[str, float]:
+    found = {load.name: 0.0 for load in site.jobs.values()}
+    chosen = solved_snapshots(n, {site.name: site})
     for generator, runs in read(n, {site.name: site}).items():
+        load = site.jobs[generator]
         for window, steps in runs:
-            changes = [after.start for before, after in pairwise(steps) if _is_change(before, after)]
-            total += site.jobs[generator].rules.mode_change_cost * float(window.weight[changes].sum())
-    return total
-
-
-def _is_change(before: Step, after: Step) -> bool:
-    return before.mode != after.mode and before.stop == after.start
-
-
-def step_power(steps: Sequence[Step], load: TrainingLoad, slots: Slots) -> Floats:
-    """IT power in MW of each slot, from the steps alone."""
-    power = np.zeros(len(slots))
-    for step in steps:
-        power[step.start : step.stop] += load.modes[step.mode].it_power
-        if step.restart:
-            power[step.start] += load.rules.restart_energy / slots.hours[step.start]
-    return power
+            weight = value(load, chosen[window.positions]) * window.weight * window.slots.hours
+            found[load.name] += float((occupied(steps, load, window.slots) * weight).sum())
+    return found
 
 
 def solved_snapshots(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.Index:
@@ -201,16 +263,6 @@ def check_power(n: pypsa.Network, site: Site, faults: Faults) -> None:
             )
 
 
-def _spread(n: pypsa.Network, frame: pd.DataFrame) -> pd.DataFrame:
-    """Give a frame by generator the columns that the network uses, one a scenario where it has them."""
-    index = n.generators.index
-    if not isinstance(index, pd.MultiIndex):
-        return frame
-    labels = [label for generator in frame.columns for label in rows(index, generator)]
-    spread = frame[[label[-1] for label in labels]]
-    return spread.set_axis(pd.MultiIndex.from_tuples(labels, names=index.names), axis=1)
-
-
 def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
     """List what each job runs when, one row a training edge; see `Results.schedule`."""
     schedules, chosen = read(n, sites), solved_snapshots(n, sites)
@@ -218,17 +270,17 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
     for site in sites.values():
         for generator, load in site.jobs.items():
             for window, steps in schedules[generator]:
-                labels = chosen[window.positions]
+                labels = dates_alike(chosen[window.positions])
                 done = load.rules.progress
-                for step in steps:
+                for step, beginning in begun(steps, load):
                     mode = load.modes[step.mode]
                     hours = float(window.slots.ends[step.stop] - window.slots.ends[step.start])
-                    power = step_power((step,), load, window.slots)
+                    power = edge_power(step, beginning, load, window.slots)
                     if load.rules.continuity:
                         share = sum(load.rules.shares[done : done + round(step.segments)])
                         done += round(step.segments)
                         need = load.hours(mode) * share + round(step.segments) * load.rules.checkpoint_hours
-                        need += load.rules.restart_hours * step.restart
+                        need += beginning.hours
                     else:
                         need = hours
                     table.append(
@@ -242,7 +294,7 @@ def step_table(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
                             "mode": mode.label,
                             "gpus": mode.gpus,
                             "it_power": mode.it_power,
-                            "energy": float((power * window.slots.hours).sum()),
+                            "energy": float((power * window.slots.hours[step.start : step.stop]).sum()),
                             "segments": step.segments,
                             "restart": step.restart,
                             "boundary_idle": mode.gpus * (hours - need),
@@ -286,7 +338,9 @@ def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, floa
     """What the jobs of a site did: energy, GPUs, waiting, idle at the ends of edges; see `Results.summary`."""
     own, hours = {site.name: site}, n.snapshot_weightings["stores"].loc[power.index]
     used = job_series(n, own, GPUS)[site.name].loc[power.index]
-    unfinished = work_done(n, own)[site.name].loc[power.index].shift(fill_value=0.0) < 1 - 1e-9
+    before = work_done(n, own)[site.name].loc[power.index].shift(fill_value=1.0)
+    before.loc[[power.index[window.positions[0]] for window in site.windows(n, power.index)]] = 0.0
+    unfinished = before < 1 - 1e-9
     steps, jobs = step_table(n, own), [load.name for load in site.jobs.values()]
     return {
         "training_energy": float(power[site.name][jobs].mul(hours, axis=0).to_numpy().sum()),

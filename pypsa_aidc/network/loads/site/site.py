@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -10,16 +10,30 @@ from typing import Any, ClassVar, Self
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, SpecError, UnsupportedError
-from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Load, Reason, free
+from pypsa_aidc.errors import Faults, InputError, SpecError, UnsupportedError
+from pypsa_aidc.network.loads.protocol import Account, Change, Check, Finding, Freedom, Load, Reason, free
 from pypsa_aidc.network.loads.site import audit, checks, explain, schedule
-from pypsa_aidc.network.loads.site.derived import derive, write_derived
+from pypsa_aidc.network.loads.site.derived import derive, write_derived, write_ramps
+from pypsa_aidc.network.loads.site.gpu_value import is_valued
 from pypsa_aidc.network.loads.site.paths import Paths, add_paths
 from pypsa_aidc.network.loads.site.spec import JobSpec, SiteSpec, dump_job, dump_site, load_job, load_site
 from pypsa_aidc.network.model.ahead import Ahead
-from pypsa_aidc.network.pypsa_api import columns, names, rows
+from pypsa_aidc.network.model.horizon import Window, windows
+from pypsa_aidc.network.model.recourse import Recourse
+from pypsa_aidc.network.pypsa_api import columns, dense, names, rows
 from pypsa_aidc.network.spec.column import specified, store
 from pypsa_aidc.training import Formulation, TrainingLoad
+
+BEHIND = "behind the meter"
+"""Part of the power of a site that components of the user at its IT bus take."""
+
+_FREEDOMS: Mapping[Freedom, Callable[[TrainingLoad], TrainingLoad]] = {
+    "fixed": TrainingLoad.fixed,
+    "recorded": TrainingLoad.recorded,
+    "waiting": TrainingLoad.pausable,
+    "idealized": TrainingLoad.idealized,
+    "free": lambda load: load,
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,14 @@ class Site(Load):
     def loads(self) -> dict[str, TrainingLoad]:
         """Training loads by the name of their Generator, with the modes that fit into the pool."""
         return {generator: load.within(self.spec.gpus) for generator, load in self.jobs.items()}
+
+    def windows(self, n: pypsa.Network, snapshots: pd.Index | None = None) -> tuple[Window, ...]:
+        """Windows in each of which its jobs do their tranche once, as it was declared."""
+        return windows(n, snapshots, self.spec.windows)
+
+    @property
+    def explains_windows(self) -> bool:
+        return self.spec.windows is not None
 
     @property
     def bus(self) -> str:
@@ -151,6 +173,7 @@ class Site(Load):
 
     def refresh(self, n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
         write_derived(n, derive(n, [self], snapshots))
+        write_ramps(n, self, snapshots)
         free(n, [self.idle])
 
     def check(self, n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:
@@ -171,17 +194,6 @@ class Site(Load):
                 "start each job anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...), within which each job then does its whole tranche."
             )
-        costed = [
-            f"{site.name} {load.name}"
-            for site in loads.values()
-            for load in site.loads.values()
-            if load.rules.mode_change_cost
-        ]
-        if costed and "budget" in n.model.constraints:
-            raise UnsupportedError(
-                f"near-optimal exploration (MGA) with mode_change_cost of {', '.join(costed)}: PyPSA's budget does not "
-                "contain that cost. Set it to 0, or forbid mode changes."
-            )
 
     @classmethod
     def build(
@@ -191,8 +203,9 @@ class Site(Load):
         snapshots: pd.Index,
         formulation: Formulation,
         ahead: Ahead | None = None,
+        recourse: Recourse | None = None,
     ) -> Paths:
-        return add_paths(n, loads, snapshots, formulation, ahead)
+        return add_paths(n, loads, snapshots, formulation, ahead, recourse)
 
     @classmethod
     def solved(cls, n: pypsa.Network, loads: Mapping[str, Self]) -> pd.Index:
@@ -201,31 +214,54 @@ class Site(Load):
     def check_results(self, n: pypsa.Network, faults: Faults) -> None:
         schedule.check_power(n, self, faults)
 
+    def decided_before(self, n: pypsa.Network, moment: object | None) -> Sequence[object]:
+        return schedule.steps_before(n, self, moment)
+
     def audit(self, n: pypsa.Network) -> Iterator[Check]:
         return audit.checks(n, self)
 
     def power(self, n: pypsa.Network) -> dict[str, pd.Series]:
-        """Parts ``"base"`` and each job at IT level, ``"idle"``, ``"IT"`` their sum, and ``"meter"``, Eq. 29 of [1]."""
+        """Parts ``"base"`` and each job at IT level, ``"idle"``, ``"IT"`` their sum, and ``"meter"``, Eq. 29 of [1].
+
+        What components of yours at its IT bus take, such as a battery that charges, is ``"behind the meter"``.
+        """
         p = n.c.generators.dynamic["p"]
-        parts = {"base": columns(n.get_switchable_as_dense("Load", "p_set"), [self.base])[self.base]}
+        parts = {"base": dense(n, "Load", "p_set", self.base).iloc[:, 0]}
         for generator, load in self.loads.items():
             parts[load.name] = columns(p, [generator])[generator]
         if self.spec.idle_w:
             parts["idle"] = columns(p, [self.idle])[self.idle]
         own = list(parts.values())
         imported = columns(n.c.links.dynamic["p0"], [self.link])[self.link]
+        if self._has_neighbours(n):
+            parts[BEHIND] = -schedule.fed_behind_the_meter(n, self, n.snapshots)
         return {**parts, "IT": sum(own[1:], own[0]), "meter": imported}
+
+    def _has_neighbours(self, n: pypsa.Network) -> bool:
+        """Whether its IT bus has components that are no parts of it."""
+        own = {part for parts in self.parts.values() for part in parts}
+        ends = [
+            names(component.static.index[component.static[column] == self.bus])
+            for component in n.components
+            for column in component.static
+            if str(column).startswith("bus") and component.name not in ("Bus", "SubNetwork")
+        ]
+        return any(not set(each) <= own for each in ends)
 
     def accounts(self, n: pypsa.Network) -> dict[str, Account]:
         """At the grid bus, which the meter is at."""
         idle = ["idle"] if self.spec.idle_w else []
         parts = ["base", *(load.name for load in self.loads.values()), *idle]
+        parts += [BEHIND] if self._has_neighbours(n) else []
         bus = str(n.links.loc[rows(n.links.index, self.link), "bus0"].iloc[0])
-        overhead = 1 / columns(n.get_switchable_as_dense("Link", "efficiency"), [self.link])[self.link]
+        overhead = 1 / dense(n, "Link", "efficiency", self.link).iloc[:, 0]
         return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
 
-    def own_cost(self, n: pypsa.Network) -> float:
-        return schedule.cost_of_changes(n, self)
+    def own_costs(self, n: pypsa.Network) -> dict[str, float]:
+        return {"Mode changes": schedule.cost_of_changes(n, self), "GPUs": sum(schedule.gpu_costs(n, self).values())}
+
+    def worth(self, n: pypsa.Network) -> dict[str, float]:
+        return schedule.gpu_costs(n, self) if is_valued(self) else {}
 
     def summary(self, n: pypsa.Network, power: pd.DataFrame) -> dict[str, float]:
         return schedule.summary(n, self, power)
@@ -240,6 +276,19 @@ class Site(Load):
 
     def reason_alone(self, n: pypsa.Network, snapshots: pd.Index | None, formulation: Formulation) -> Reason | None:
         return explain.reason(n, self, snapshots, formulation)
+
+    def restricted(self, freedom: Freedom) -> Change:
+        """Jobs as S1, S2, with waits alone, as S3 or as they are."""
+        faults = Faults("AIDCs of the network")
+        jobs = []
+        for load in self.loads.values():
+            try:
+                jobs.append(_FREEDOMS[freedom](load))
+            except InputError as error:
+                for fault in error.faults:
+                    faults.add(f"job {load.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy)
+        faults.raise_any()
+        return partial(self._changed, jobs=jobs)
 
     def changes(self, steps: Mapping[str, float], horizon: float) -> Iterator[tuple[str, float, str, bool, Change]]:
         """More GPUs, a larger connection, later deadlines, no waiting."""

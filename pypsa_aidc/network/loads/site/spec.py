@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 from pypsa_aidc.errors import InputError, SpecError
+from pypsa_aidc.network.model.horizon import Split
 from pypsa_aidc.network.spec.coverage import Coverage, read_coverage
 from pypsa_aidc.network.spec.schema import dump, parse
-from pypsa_aidc.training import Mode, Rules, TrainingLoad
+from pypsa_aidc.training import Mode, Rules, TrainingLoad, Transition
 from pypsa_aidc.training.layout import AXES
 
 _MODE_KEYS = ("pipeline", "tensor", "data", "gpus", "flops_per_s", "it_power_mw", "memory_bytes")
@@ -29,6 +30,17 @@ _RULE_KEYS = {
     "mode_changes": "mode_changes",
     "mode_change_cost": "mode_change_cost_usd",
 }
+_LATER_RULES = {"checkpoint_energy": "checkpoint_energy_mwh", "held_gpus": "held_gpus"}
+"""Keys that stand only where they are not 0."""
+
+_TRANSITION_KEYS = {
+    "before": "before",
+    "after": "after",
+    "cost": "cost_usd",
+    "energy": "energy_mwh",
+    "hours": "hours",
+    "allowed": "allowed",
+}
 
 
 @dataclass(frozen=True)
@@ -43,15 +55,24 @@ class SiteSpec:
         N_GPU, size of the shared pool.
     idle_w
         Power in W of each GPU that runs no job; `None` where idle GPUs count into the base load.
+    gpu_value
+        USD for each GPU-hour that a job occupies, where it is one number for all snapshots.
     series
-        For each attribute given as a series (``base_load``, ``pue``): first snapshot, last snapshot and number of
-        snapshots, to tell a series that has been lost or blanked since.
+        For each attribute given as a series (``base_load``, ``pue``, ``gpu_value``): first snapshot, last snapshot and
+        number of snapshots, to tell a series that has been lost or blanked since.
+    windows
+        How its jobs read the horizon, see `network.model.horizon.windows`; `None` if nobody has said.
+    ramps
+        Limits on the rise and the fall of the meter, MW a minute, each `None` if there is none; `None` without both.
     """
 
     name: str
     gpus: int
     idle_w: float | None = None
     series: Coverage = field(default_factory=dict)
+    gpu_value: float = 0.0
+    windows: Split = None
+    ramps: tuple[float | None, float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +86,9 @@ class JobSpec:
 def dump_site(spec: SiteSpec) -> str:
     """Write a site as one line of JSON."""
     series = {key: list(value) for key, value in spec.series.items()}
-    return dump("site", {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series})
+    content = {"name": spec.name, "gpus": int(spec.gpus), "idle_w": spec.idle_w, "series": series}
+    said = {"gpu_value_usd": spec.gpu_value, "windows": spec.windows, "ramps_mw_per_minute": spec.ramps}
+    return dump("site", content | {key: value for key, value in said.items() if value})
 
 
 def dump_job(spec: JobSpec) -> str:
@@ -73,9 +96,14 @@ def dump_job(spec: JobSpec) -> str:
     load = spec.load
     rules = {key: getattr(load.rules, name) for name, key in _RULE_KEYS.items()}
     rules["segments"] = load.rules.segments if isinstance(load.rules.segments, int) else list(load.rules.segments)
+    rules |= {key: getattr(load.rules, name) for name, key in _LATER_RULES.items() if getattr(load.rules, name)}
+    pairs = [{key: getattr(each, name) for name, key in _TRANSITION_KEYS.items()} for each in load.transitions]
+    further: dict[str, Any] = {"transitions": pairs} if pairs else {}
+    further |= {} if load.gpu_value is None else {"gpu_value_usd": load.gpu_value}
     return dump(
         "training",
-        {
+        further
+        | {
             "site": spec.site,
             "job": load.name,
             "work_flops": load.work,
@@ -101,7 +129,12 @@ def _dump_mode(mode: Mode) -> dict[str, Any]:
 def load_site(text: str, where: str) -> SiteSpec:
     """Read a site, or raise `SpecError` naming `where` it stands and every fault."""
     data = parse(text, "site", where)
-    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], read_coverage(data["series"]))
+    series, value = read_coverage(data["series"]), data.get("gpu_value_usd", 0.0)
+    split = data.get("windows")
+    runs = tuple((str(first), label) for first, label in split) if isinstance(split, list) else split
+    up, down = data.get("ramps_mw_per_minute") or (None, None)
+    ramps = None if up is None and down is None else (up, down)
+    return SiteSpec(data["name"], int(data["gpus"]), data["idle_w"], series, value, runs, ramps)
 
 
 @lru_cache(maxsize=4096)
@@ -117,6 +150,11 @@ def load_job(text: str, where: str) -> JobSpec:
             data["deadline_hours"],
             None if data["baseline"] is None else _mode(data["baseline"]),
             data["description"],
+            tuple(
+                Transition(**{name: entry[key] for name, key in _TRANSITION_KEYS.items()})
+                for entry in data.get("transitions", ())
+            ),
+            data.get("gpu_value_usd"),
         )
     except InputError as error:
         raise SpecError(where, error.faults) from error
@@ -132,6 +170,8 @@ def _mode(entry: Mapping[str, Any]) -> Mode:
 
 def _rules(entry: Mapping[str, Any]) -> Rules:
     fields = {name: entry[key] for name, key in _RULE_KEYS.items()}
+    fields |= {name: entry[key] for name, key in _LATER_RULES.items() if key in entry}
     # JSON knows one kind of number: 4.0 is a whole one in the schema, and has to be one in Python.
-    whole = {name: int(fields[name]) for name in ("segments", "progress", "jump") if isinstance(fields[name], float)}
+    counts = ("segments", "progress", "jump", "held_gpus")
+    whole = {name: int(fields[name]) for name in counts if isinstance(fields.get(name), float)}
     return Rules(**{**fields, **whole})
