@@ -146,6 +146,9 @@ def sparse_angles(n: pypsa.Network) -> Iterator[Callable[[], None]]:
     power = n.c.buses.dynamic["p"]
     if not hidden or power.empty:
         return
+    if hidden[0].isna().any():  # in a copy, which has the rows of sub-networks without their objects
+        find_sub_networks(n)
+        hidden[0] = n.c.sub_networks.static["obj"]
     angles = pd.DataFrame(0.0, power.index, n.buses.index)
     for sub in hidden[0]:
         buses = sub.buses_o

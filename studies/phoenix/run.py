@@ -71,14 +71,22 @@ class Config:
         faults.raise_any()
 
 
+@dataclass(frozen=True)
+class Solved:
+    """One case, solved."""
+
+    network: pypsa.Network
+    status: str
+
+
 def run(config: Config, arguments: argparse.Namespace, console: Console) -> None:
     """Solve all cases, print and save the table."""
-    solved: dict[str, pypsa.Network | None] = {}
+    solved: dict[str, Solved | None] = {}
     for case, allowed in CASES.items():
         n = _network(config, *allowed)
         try:
-            study.solve(n, case, mip_rel_gap=config.gap, prices=False, time_limit=60)
-            solved[case] = n
+            result = study.solve(n, case, mip_rel_gap=config.gap, prices=False)
+            solved[case] = Solved(n, result.status)
         except aidc.InfeasibleError as error:
             console.print(f"{case}: {error}", highlight=False, markup=False, soft_wrap=True)
             solved[case] = None
@@ -140,23 +148,23 @@ def _load(config: Config, name: str, caps: bool, elastic: bool, waiting: bool) -
     )
 
 
-def _table(config: Config, solved: dict[str, pypsa.Network | None]) -> pd.DataFrame:
+def _table(config: Config, solved: dict[str, Solved | None]) -> pd.DataFrame:
     reference = solved["no event"]
     assert reference is not None
-    base = _figures(config, reference)
+    base = _figures(config, reference.network)
     rows = []
-    for case, n in solved.items():
-        if n is None:
+    for case, each in solved.items():
+        if each is None:
             rows.append({"case": case, "status": "infeasible"})
             continue
-        own = _figures(config, n)
+        own = _figures(config, each.network)
         avoided = base["energy in the event (MWh)"] - own["energy in the event (MWh)"]
         more = own["GPU-hours held"] - base["GPU-hours held"]
         cost = config.gpu_value * more
         rows.append(
             {
                 "case": case,
-                "status": "optimal",
+                "status": each.status,
                 **own,
                 "avoided (MWh)": avoided,
                 "more GPU-hours": more,

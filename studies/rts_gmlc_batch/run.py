@@ -76,11 +76,19 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     nameplates = dict.fromkeys(config.buses, nameplate)
     found = batch.studied(n, nameplates, batch.terms(budget, config.reliability), console, options)
     table = batch.effect(found)
+    by_fairness = {
+        fairness: batch.studied(n, nameplates, {fairness: {}}, console, options | {"fairness": fairness})[fairness]
+        for fairness in ("queue", "pro rata", "largest sum")
+    }
+    shares = batch.written(by_fairness, "allocation").rename(columns={"case": "fairness"})
+    shares = shares[["fairness", "year", "request", "dispatch", "firm", "limiter", "outage"]]
+    study.save(shares, arguments.out, "fairness")
     study.save(table, arguments.out, "effect")
     for name in ("allocation", "causes", "limiters"):
         study.save(batch.written(found, name), arguments.out, name)
     study.save(found["firm"].tables()["upgrades"], arguments.out, "upgrades")
     study.show(console, table, "sums over the batch, MW, h, MWh")
+    study.show(console, shares, "firm MW by fairness")
     if arguments.figures is not None:
         found["budget and K"].plot(config.buses[0], config.years[-1]).savefig(arguments.figures / "replay.png", dpi=150)
 

@@ -1,4 +1,4 @@
-"""A batch of three AIDCs in scigrid-de: who gets what by queue, pro rata and largest sum, and what terms change."""
+"""A batch of three AIDCs in scigrid-de: what K and a budget change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
 import pypsa
 from rich.console import Console
 
@@ -33,7 +32,7 @@ class Config:
     reliability: float
     buses: tuple[str, ...]
     nameplate: float
-    fairness: tuple[str, ...]
+    cases: tuple[str, ...]
     budget_hours: float
     budget_longest: int
     budget_depth: float
@@ -47,7 +46,7 @@ class Config:
 
 
 def run(config: Config, arguments: argparse.Namespace, console: Console) -> None:
-    """Dispatch the day, study the batch under each kind of terms and fairness, print and save the tables."""
+    """Dispatch the day, study the batch under each kind of terms, print and save the tables."""
     n = pypsa.Network(study.data_file(config.network))
     n.lines.loc[list(config.reinforced), "s_nom"] = config.reinforced_rating
     n.lines["s_max_pu"] = config.share
@@ -56,24 +55,16 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     outages = batch.survived(n, config.emergency)
     console.print(f"{len(outages)} outages survived at every hour", style="dim", highlight=False)
     budget = Budget(config.budget_hours, config.budget_longest, config.budget_depth)
-    cases = batch.terms(budget, config.reliability)
+    terms = batch.terms(budget, config.reliability)
+    cases = {name: terms[name] for name in config.cases}
     options = {"contingencies": outages, "ratings": Ratings(emergency=config.emergency), "cutoff": config.cutoff}
     nameplates = dict.fromkeys(config.buses, config.nameplate)
     found = batch.studied(n, nameplates, cases, console, options)
-    fair = {
-        fairness: batch.studied(n, nameplates, {fairness: cases["budget"]}, console, options | {"fairness": fairness})[
-            fairness
-        ]
-        for fairness in config.fairness
-    }
     table = batch.effect(found)
-    shares = pd.concat([each.allocation.reset_index().assign(fairness=name) for name, each in fair.items()])
-    shares = shares[["fairness", "request", "dispatch", "firm", "conditional", "hours", "limiter", "outage"]]
     study.save(table, arguments.out, "effect")
-    study.save(shares, arguments.out, "fairness")
+    study.save(batch.written(found, "allocation"), arguments.out, "allocation")
     study.save(batch.written(found, "limiters"), arguments.out, "limiters")
     study.show(console, table, "sums over the batch, MW, h, MWh")
-    study.show(console, shares, "who gets what with a budget")
 
 
 if __name__ == "__main__":

@@ -274,6 +274,11 @@ class Redispatch:
         for _ in range(_ROUNDS):
             self._solver.run()
             status = self._solver.getModelStatus()
+            if status != highspy.HighsModelStatus.kOptimal:
+                # From the basis of another hour HiGHS may lose its way; from nothing it finds out.
+                self._solver.clearSolver()
+                self._solver.run()
+                status = self._solver.getModelStatus()
             if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
                 return False
             if status != highspy.HighsModelStatus.kOptimal:

@@ -110,6 +110,9 @@ def service_study(
 
     Notes
     -----
+    The first of a queue takes the last of what limits it: with redispatch, others may then get nothing although they
+    hardly load that element. Compare with ``"largest sum"``.
+
     Budgets count the hours of the snapshots, by their weightings; a note says so where these are not a year.
     Flows are those of linear power flow. Voltages and stability are not looked at.
 

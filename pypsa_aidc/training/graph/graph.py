@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pypsa_aidc.training.load import TrainingLoad
 Formulation = Literal["time", "literal"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Number = TypeVar("Number", np.float64, np.int64)
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,39 @@ class Step:
     mode: int
     segments: float
     restart: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Runs(Generic[Number]):
+    """Runs of slots in which edges have the same level of something.
+
+    Parameters
+    ----------
+    edge
+        Edge of each run, shape (runs,).
+    start, stop
+        The run takes slots ``start .. stop - 1``.
+    level
+        What the edge has in each of these slots.
+    """
+
+    edge: Ints
+    start: Ints
+    stop: Ints
+    level: NDArray[Number]
+
+    def slots(self) -> tuple[Ints, Ints]:
+        """Run and slot, one entry for each slot of each run."""
+        lengths = self.stop - self.start
+        run = np.repeat(np.arange(len(lengths)), lengths)
+        return run, self.start[run] + np.arange(len(run)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+    def followed_by(self, other: Runs[Number]) -> Runs[Number]:
+        """These runs and others, those of one edge one after the other."""
+        edge, start = np.concatenate([self.edge, other.edge]), np.concatenate([self.start, other.start])
+        order = np.lexsort((start, edge))
+        stop, level = np.concatenate([self.stop, other.stop]), np.concatenate([self.level, other.level])
+        return Runs(edge[order], start[order], stop[order], level[order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +130,10 @@ class CheckpointGraph:
         edge, slot, it_power, gpus
             One entry for each slot of each training edge; `it_power` in MW.
         """
-        training = np.flatnonzero(self.edges.mode >= 0)
-        lengths = (self.edges.stop - self.edges.start)[training]
-        edge = np.repeat(training, lengths)
-        offset = np.arange(len(edge)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        slot = self.edges.start[edge] + offset
-        mode = self.edges.mode[edge]
-        it_power = np.array([mode.it_power for mode in self.load.modes])[mode]
-        it_power = it_power + np.where(offset == 0, self.edges.energy[edge] / self.slots.hours[slot], 0.0)
-        if self.load.rules.checkpoint_energy:
-            hours = self.slots.ends[self.edges.stop[edge]] - self.slots.ends[self.edges.start[edge]]
-            it_power = it_power + self.edges.segments[edge] * self.load.rules.checkpoint_energy / hours
-        return edge, slot, it_power, np.array([mode.gpus for mode in self.load.modes])[mode]
+        runs = self.power_runs()
+        run, slot = runs.slots()
+        edge = runs.edge[run]
+        return edge, slot, runs.level[run], np.array([mode.gpus for mode in self.load.modes])[self.edges.mode[edge]]
 
     def holding(self) -> tuple[Ints, Ints, Ints]:
         """Which GPUs each edge occupies: those of its mode, and no fewer than the job holds while it waits.
@@ -117,13 +143,34 @@ class CheckpointGraph:
         edge, slot, gpus
             One entry for each slot of each edge that occupies any.
         """
-        held = self.load.rules.held_gpus
-        busy = np.flatnonzero((self.edges.mode >= 0) | ((self.edges.mode == WAIT) & (held > 0)))
-        lengths = (self.edges.stop - self.edges.start)[busy]
-        edge = np.repeat(busy, lengths)
-        slot = self.edges.start[edge] + np.arange(len(edge)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        runs = self.gpu_runs(held=True)
+        run, slot = runs.slots()
+        return runs.edge[run], slot, runs.level[run]
+
+    def power_runs(self) -> Runs[np.float64]:
+        """Runs of slots in which an edge draws the same IT power in MW; Eqs. 25 and 28 of [1]."""
+        edges, rules = self.edges, self.load.rules
+        training = np.flatnonzero(edges.mode >= 0)
+        power = np.array([mode.it_power for mode in self.load.modes])[edges.mode[training]]
+        start, stop = edges.start[training], edges.stop[training]
+        if rules.checkpoint_energy:
+            hours = self.slots.ends[stop] - self.slots.ends[start]
+            power = power + edges.segments[training] * rules.checkpoint_energy / hours
+        # The first slot stands apart where it takes the energy of an event, unless it is the only one.
+        more = edges.energy[training] / self.slots.hours[start]
+        apart = np.flatnonzero((more > 0) & (stop > start + 1))
+        whole = Runs(training, start, np.where(np.isin(np.arange(len(start)), apart), start + 1, stop), power + more)
+        rest = Runs(training[apart], start[apart] + 1, stop[apart], power[apart])
+        return whole.followed_by(rest)
+
+    def gpu_runs(self, *, held: bool) -> Runs[np.int64]:
+        """Runs of slots in which an edge occupies the same GPUs; with `held` also those that a waiting job holds."""
+        least = self.load.rules.held_gpus if held else 0
+        busy = np.flatnonzero((self.edges.mode >= 0) | ((self.edges.mode == WAIT) & (least > 0)))
         sizes = np.array([*(mode.gpus for mode in self.load.modes), 0])
-        return edge, slot, np.maximum(sizes[self.edges.mode[edge]], held)
+        return Runs(
+            busy, self.edges.start[busy], self.edges.stop[busy], np.maximum(sizes[self.edges.mode[busy]], least)
+        )
 
     def gpu_hours(self, value: Floats | None = None) -> Floats:
         """GPU-hours that each edge occupies, or their worth in USD for a `value` in USD/GPU-h of each slot."""

@@ -21,6 +21,7 @@ from pypsa_aidc.network.loads.site.step_power import step_power
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.flow import PathGraph, add_path_flow
 from pypsa_aidc.network.model.horizon import Window, network_snapshots
+from pypsa_aidc.network.model.levels import add_levels
 from pypsa_aidc.network.model.linear import over, weighted_sum
 from pypsa_aidc.network.model.recourse import Recourse, agree, weigh
 from pypsa_aidc.network.pypsa_api import is_near_optimal, widen_budget
@@ -249,12 +250,14 @@ def add_paths(
     power: Expression = _decided_draw(paths, labels)
     gpus: Expression = _decided_gpus(paths, labels)
     held = any(load.rules.held_gpus for _, load in paths.generators.values())
-    pool: Expression = _decided_gpus(paths, labels, held=True)
     costs = np.zeros(0)
     if paths.placed:
         x, costs = add_path_variables(m, paths), event_costs(paths)
-        power, gpus = training_power(x, paths, labels) + power, training_gpus(x, paths, labels) + gpus
-        add_gpu_limit(m, training_gpus(x, paths, labels, held=True) + pool if held else gpus)
+        power = training_power(x, paths, labels) + power
+        occupied_share = training_gpus(x, paths, labels, held=held) + _decided_gpus(paths, labels, held=held)
+        add_gpu_limit(m, occupied_share)
+        if any(site.spec.idle_w for site in sites.values()):
+            gpus = training_gpus(x, paths, labels) + gpus if held else occupied_share
         if ahead is not None:
             costs = costs + _later_costs(paths, ahead)
             _limit_later(m, x, paths, ahead)
@@ -376,26 +379,29 @@ def training_gpus(
 def _per_snapshot(
     x: linopy.Variable, paths: Paths, snapshots: pd.Index, columns: pd.Index, what: Literal["power", "busy", "held"]
 ) -> linopy.LinearExpression:
-    entry, row, weight = [], [], []
-    scenarios = paths.scenarios
+    entry, start, stop, level, base = [], [], [], [], []
+    scenarios, stride = paths.scenarios, len(columns)
     for each, first_edge in zip(paths.placed, _offsets(paths), strict=True):
-        edge, slot, it_power, gpus = each.graph.occupancy()
-        if what == "held":
-            edge, slot, gpus = each.graph.holding()
+        runs = each.graph.power_runs() if what == "power" else each.graph.gpu_runs(held=what == "held")
         # Of equal jobs together, each Generator has the mean power until the paths are told apart.
         labels = each.generators if what == "power" else (each.site,)
-        inside = slot < len(each.window.positions)
+        share = len(labels) if what == "power" else paths.sites[each.site].spec.gpus
+        slots = len(each.window.positions)
+        inside = np.flatnonzero(runs.start < slots)
+        first = each.window.positions[0] if slots else 0
         # One path in all scenarios runs in each of them.
         for block in [scenarios.index(each.scenario)] if each.scenario else range(max(len(scenarios), 1)):
             for column in columns.get_indexer(pd.Index(labels)):
-                entry.append(first_edge + edge[inside])
-                row.append((block * len(snapshots) + each.window.positions[slot[inside]]) * len(columns) + column)
-                share = it_power / len(labels) if what == "power" else gpus / paths.sites[each.site].spec.gpus
-                weight.append(share[inside])
+                entry.append(first_edge + runs.edge[inside])
+                start.append(first + runs.start[inside])
+                stop.append(first + np.minimum(runs.stop[inside], slots))
+                level.append(runs.level[inside] / share)
+                base.append(np.full(len(inside), block * len(snapshots) * stride + column))
     coords = {"snapshot": snapshots, str(columns.name): columns}
     if scenarios:
         coords = {"scenario": pd.Index(scenarios, name="scenario"), **coords}
-    return weighted_sum(x, np.concatenate(entry), np.concatenate(row), np.concatenate(weight), coords)
+    entries, starts, stops, bases = (np.concatenate(part) for part in (entry, start, stop, base))
+    return add_levels(x, entries, starts, stops, bases, np.concatenate(level), coords, f"AIDC-{what}")
 
 
 def event_costs(paths: Paths) -> Floats:
