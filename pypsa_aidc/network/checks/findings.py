@@ -276,6 +276,14 @@ def _results(n: pypsa.Network) -> Iterator[Finding]:
     try:
         solved(n)
     except NotSolvedError:
+        powered = set(names(n.c.generators.dynamic["p"].columns))
+        drawing = [part for load in loads(n).values() for part in load.decided if part in powered]
+        if drawing:
+            what = (
+                "power of a solve without AIDC jobs; in PyPSA's own rolling horizon each window draws all their energy"
+            )
+            yield Finding("warning", f"Generator {drawing[0]!r}, p", what, SOLVE)
+            return
         yield Finding("note", "AIDCs of the network", "not solved: their jobs have no schedule yet", SOLVE)
     except StaleError as error:
         for fault in error.faults:
