@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pypsa_aidc.cli.dispatch_table import Run
 
 BUNDLED = "green_campus"
+SEARCH_SECONDS = 30.0
+"""Seconds of search for a better schedule without a limit of the user's: how fast a machine is decides no result."""
 
 
 def dispatch(
@@ -51,7 +53,13 @@ def dispatch(
     settings: SettingsOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and tables.")] = Path("dispatch"),
     gap: Annotated[float, typer.Option(help="Relative MIP gap at which to stop.", min=0.0)] = 1e-6,
-    time_limit: Annotated[float, typer.Option(help="Seconds for each scenario.", min=0.0)] = 30.0,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds for each scenario. Without, 30 of search, and more where there is no schedule by then.",
+            min=0.0,
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Dispatch training jobs with the grid under the scenarios S1-S6 and print the table of them.
@@ -160,12 +168,15 @@ def _prepared(base: pypsa.Network, scenario: str, storages: list[str]) -> pypsa.
         return Run(scenario, base, None, {}, str(error))
 
 
-def _run(reply: Reply, n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_limit: float) -> Run:
+def _run(
+    reply: Reply, n: pypsa.Network, scenario: str, storages: list[str], gap: float, time_limit: float | None
+) -> Run:
     from pypsa_aidc.cli.dispatch_table import Run, values_of
 
+    limit = {"search_limit": SEARCH_SECONDS} if time_limit is None else {"time_limit": time_limit}
     exclusive = storages if networks.uses_storage(scenario) else []
     try:
-        result = n.aidc.optimize(exclusive=exclusive, mip_rel_gap=gap, time_limit=time_limit, **reply.solver)
+        result = n.aidc.optimize(exclusive=exclusive, mip_rel_gap=gap, **limit, **reply.solver)
     except NotSolvedError as error:
         return Run(scenario, n, None, {}, str(error))
     return Run(scenario, n, result, values_of(n, storages))

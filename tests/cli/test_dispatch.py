@@ -39,6 +39,22 @@ def test_bundled_campus_with_the_paper_beside_it(tmp_path: Path) -> None:
     assert table["status"].eq("optimal").all()
 
 
+def test_a_slow_machine_has_results_all_the_same(tmp_path: Path, run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No search finds anything in a microsecond: S3 goes on to its first schedule, S4 has one made at prices."""
+    monkeypatch.setattr("pypsa_aidc.cli.dispatch.SEARCH_SECONDS", 1e-6)
+    done = run("dispatch", "-s", "S3", "-s", "S4", "-o", tmp_path, "--json")
+    assert done.code == 0, done.err
+    bound, executable = done.data["solves"]
+    # Optima of the campus, USD; a first schedule is dearer, and says that it is no optimum.
+    assert bound["objective"] >= 34.87
+    assert bound["bound"] <= bound["objective"]
+    assert executable["objective"] >= 35.13
+    for solve in (bound, executable):
+        assert solve["audit_passed"]
+        assert solve["status"] != "optimal"
+        assert any(f"{solve['scenario']} stopped at {solve['status']}" in note for note in done.data["notes"])
+
+
 def test_a_network_of_the_user(tmp_path: Path, run: Runner) -> None:
     n = site(grid(), jobs=[job("A"), job("B", 2.0, 2)], gpus=12)
     n.export_to_netcdf(tmp_path / "mine.nc")

@@ -165,6 +165,13 @@ def test_search_gets_the_time_that_is_left_but_for_the_prices() -> None:
     options.started -= 75.0
     assert options.for_prices == pytest.approx({"time_limit": 5.0, "threads": 1, "mip_rel_gap": 0.01}, abs=0.1)
     assert SolverOptions.of({}).limit_search(prices=True) is None
+    alone = SolverOptions.of({}, search_limit=7.0)
+    assert alone.limit_search(prices=False, whole_numbers=False) is None
+    assert alone.limit_search(prices=True) == 7.0
+    assert "time_limit" not in alone.for_prices
+    for given in ({"time_limit": 5.0}, {"solver_name": "gurobi"}):
+        with pytest.raises(aidc.InputError, match="search_limit"):
+            SolverOptions.of(given, search_limit=7.0)
 
 
 @pytest.mark.parametrize(

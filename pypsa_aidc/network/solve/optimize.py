@@ -62,6 +62,7 @@ def optimize(
     raise_on_violation: bool = True,
     branch_outages: Sequence[str] | str | None = None,
     recourse: Given = None,
+    search_limit: float | None = None,
     extra_functionality: ExtraFunctionality | None = None,
     **kwargs: Any,
 ) -> Result:
@@ -94,6 +95,10 @@ def optimize(
         decided once, here and now, for all scenarios. With a snapshot, only what starts before it is, and what runs
         over it; from there on each scenario has its own. Snapshots by name of a load, such as ``{"fleet": t}``, give it
         to these loads only. Everything else, as relief within calls, PyPSA decides by scenario anyway.
+    search_limit
+        With HiGHS, seconds after which the search for a better schedule ends. Unlike ``time_limit``, which it takes the
+        place of, it never ends a solve without one: building, the first schedule and prices come on top, an LP has
+        no limit, and where the search has found no schedule by then, it goes on until there is one.
     extra_functionality
         Further ``f(n, snapshots)`` of yours, called after jobs and fleets are in the model.
     kwargs
@@ -124,7 +129,7 @@ def optimize(
     ----------
     [1] Tong et al., arXiv:2610.13047 (2026), Eq. 36.
     """
-    options = SolverOptions.of(kwargs)
+    options = SolverOptions.of(kwargs, search_limit)
     exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
     linearized = bool(kwargs.get("linearized_unit_commitment"))
     for refusal in refusals(n, snapshots, quadratic=options.bears_quadratic_and_integers, linearized=linearized):
@@ -142,6 +147,10 @@ def optimize(
             formulation, tuple(switched), warm_start, prices, extra_functionality, options, recourse=recourse
         )
         status, condition = solve.run(n, snapshots, outages)
+        if condition == "time_limit" and not np.isfinite(objective_of(n.model)) and options.go_on_to_the_first():
+            logger.info("no schedule within %g s: the search goes on to the first", search_limit)
+            warm_start = False
+            continue
         _refuse_no_solution(n, snapshots, status, condition, formulation)
         if misstates_objective(n.model):
             if not warm_start:
@@ -298,7 +307,8 @@ class _Solve:
             self._show("looking for a first schedule")
             took = [built.write_start(n, start, options.for_first_schedule) for built in self.loads]
             options.relaxation_seconds = min(took)
-        limit = options.limit_search(prices=self.prices and bool(discrete(n.model)))
+        whole_numbers = bool(discrete(n.model))
+        limit = options.limit_search(prices=self.prices and whole_numbers, whole_numbers=whole_numbers)
         self._show("solving", limit, Gap(n))
 
     def _show(self, label: str, limit: float | None = None, state: Callable[[], str] | None = None) -> None:

@@ -19,6 +19,9 @@ MIXED_INTEGER_QUADRATIC = frozenset({"gurobi", "cplex", "xpress", "mosek", "copt
 _OF_THE_SEARCH = ("objective_target", "objective_bound")
 """Options that stop a search for whole numbers, and would stop an LP before its optimum."""
 
+_AT_THE_FIRST_SOLUTION = {"mip_max_improving_sols": 1}
+"""Options with which HiGHS stops at the first solution in whole numbers."""
+
 _LEAST_SECONDS = 0.1
 _FOR_PRICES = 0.05
 """Share of a time limit that is kept for the prices where nothing is known of how long they take."""
@@ -41,6 +44,8 @@ class SolverOptions:
     options
         What the solver takes. PyPSA reads it when the model is complete, so that a time limit may be shortened by what
         went before.
+    search_limit
+        Seconds for the search for whole numbers alone, `None` without; see `optimize`.
     started
         Time of the clock `time.perf_counter` when the call began.
     """
@@ -48,6 +53,7 @@ class SolverOptions:
     name: str
     arguments: dict[str, Any]
     options: dict[str, Any]
+    search_limit: float | None = None
     started: float = field(default_factory=time.perf_counter)
     relaxation_seconds: float = math.inf
 
@@ -56,14 +62,14 @@ class SolverOptions:
         self.limit = math.inf if limit is None else float(limit)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> SolverOptions:
+    def of(cls, given: Mapping[str, Any], search_limit: float | None = None) -> SolverOptions:
         """Sort the keyword arguments of `optimize`.
 
         Raises
         ------
         InputError
             A solver that is not there, an option that HiGHS does not know and would pass over, no time in a
-            limit of time.
+            limit of time, two limits of time, a limit of the search for another solver.
         """
         defaults = pypsa.options.params.optimize
         name = given.get("solver_name") or defaults.solver_name
@@ -80,8 +86,12 @@ class SolverOptions:
             limit = options.get("time_limit")
             if limit is not None and limit != math.inf:
                 faults.number("time_limit", limit, above=0)
+        if search_limit is not None:
+            faults.number("search_limit", search_limit, above=0)
+            faults.require(name == "highs", "search_limit", search_limit, "nothing with other solvers than HiGHS")
+            faults.require(options.get("time_limit") is None, "search_limit", search_limit, "nothing beside time_limit")
         faults.raise_any()
-        return cls(str(name), arguments, options)
+        return cls(str(name), arguments, options, search_limit)
 
     @property
     def is_highs(self) -> bool:
@@ -103,8 +113,11 @@ class SolverOptions:
         """Seconds that the first schedule may take."""
         return _FOR_FIRST_SCHEDULE * self.left
 
-    def limit_search(self, *, prices: bool) -> float | None:
+    def limit_search(self, *, prices: bool, whole_numbers: bool = True) -> float | None:
         """Give the search for whole numbers the time that is left, but for what the prices will take; return it."""
+        if self.search_limit is not None and whole_numbers:
+            self.options["time_limit"] = self.search_limit
+            return self.search_limit
         if not math.isfinite(self.limit):
             return None
         known = math.isfinite(self.relaxation_seconds)
@@ -114,10 +127,21 @@ class SolverOptions:
         self.options["time_limit"] = max(left - kept, _LEAST_SECONDS)
         return float(self.options["time_limit"])
 
+    def go_on_to_the_first(self) -> bool:
+        """Let the next search end at its first solution, whenever that is; whether the last had a limit of its own."""
+        if self.search_limit is None:
+            return False
+        self.search_limit = None
+        del self.options["time_limit"]
+        self.options |= _AT_THE_FIRST_SOLUTION
+        return True
+
     @property
     def for_prices(self) -> dict[str, Any]:
         """Options of the LP with fixed paths: the same as those of the search, and the time that is left."""
         options = {key: value for key, value in self.options.items() if key not in _OF_THE_SEARCH}
+        if self.search_limit is not None:
+            options.pop("time_limit", None)
         if math.isfinite(self.limit):
             options["time_limit"] = self.left
         return options if self.is_highs else {**options, **_apart(self.arguments)}
