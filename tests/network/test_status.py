@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
+import pypsa
 import pytest
 
 import pypsa_aidc as aidc
@@ -289,11 +290,16 @@ class TestAudit:
 
     def test_fractional_paths_are_reported(self) -> None:
         """Row 14: a solver that ignores integrality (here HiGHS told to solve the relaxation)."""
-        n = two_sites()
+
+        def crowded() -> pypsa.Network:
+            """In six hours a pool of 6 GPUs holds the 32 GPU-hours of both jobs by halves of paths alone."""
+            return site(grid(6), jobs=[job("A", 4.0, 4), job("B", 4.0, 4)], gpus=6)
+
+        n = crowded()
         with pytest.raises(aidc.AuditError, match="fractional"):
             n.aidc.optimize(solver_options={"solve_relaxation": True}, **QUIET)
         assert has_no_results(n)
-        result = two_sites().aidc.optimize(raise_on_violation=False, solver_options={"solve_relaxation": True}, **QUIET)
+        result = crowded().aidc.optimize(raise_on_violation=False, solver_options={"solve_relaxation": True}, **QUIET)
         assert result.audit is not None
         assert not result.audit.passed
         assert result.prices == "none"
