@@ -168,9 +168,14 @@ def solve_network(
     snapshots: pd.Index | None,
     extra_functionality: Callable[[pypsa.Network, pd.Index], Any] | None = None,
     branch_outages: pd.MultiIndex | None = None,
+    *,
+    again: bool = False,
     **options: Any,
 ) -> tuple[str, str]:
-    """Build and solve a network, secured against outages where there are any; PyPSA's status and condition."""
+    """Build and solve a network, secured against outages where there are any; PyPSA's status and condition.
+
+    `again` solves the model that is there.
+    """
     chosen = cast("Sequence[Any] | None", snapshots)
     if branch_outages is None:
         with sparse_angles(n) as hide:
@@ -180,12 +185,33 @@ def solve_network(
                     extra_functionality(network, window)
                 hide()
 
-            ended = n.optimize(chosen, extra_functionality=last, **options)
+            if again:
+                ended = n.optimize.solve_model(extra_functionality=last, **options)
+            else:
+                ended = n.optimize(chosen, extra_functionality=last, **options)
     else:
         ended = n.optimize.optimize_security_constrained(
             chosen, branch_outages=branch_outages, extra_functionality=extra_functionality, **options
         )
     return str(ended[0]), str(ended[1])
+
+
+def renew_limits(n: pypsa.Network) -> None:
+    """Put the highest output of Generators, `p_max_pu`, into the model of a network once more, as it is now."""
+    m, most = n.model, n.get_switchable_as_dense("Generator", "p_max_pu")
+    for kind in ("fix", "ext"):
+        name = f"Generator-{kind}-p-upper"
+        if name not in m.constraints:
+            continue
+        own = m.constraints[name].indexes["name"]
+        p = m["Generator-p"].sel(name=own)
+        share = xr.DataArray(most.loc[p.indexes["snapshot"], own].to_numpy(float), p.coords, ("snapshot", "name"))
+        m.remove_constraints(name)
+        if kind == "fix":
+            size = xr.DataArray(n.generators.loc[own, "p_nom"].to_numpy(float), {"name": own}, ("name",))
+            m.add_constraints(p <= share * size, name=name)
+        else:
+            m.add_constraints(p - share * m["Generator-p_nom"].sel(name=own) <= 0, name=name)
 
 
 def is_near_optimal(m: linopy.Model) -> bool:

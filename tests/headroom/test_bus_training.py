@@ -118,6 +118,9 @@ def test_options_that_training_decides_are_refused() -> None:
 def test_the_result_survives_a_file(tmp_path: Path) -> None:
     found = training_headroom(random_grid(1, hours=8), ["b6", "b2"], gpus=8, jobs=[job()], solver=EXACT)
     assert "copies of a site with 8 GPUs" in repr(found)
+    # The model of one bus is solved again for the next: as for that bus alone.
+    alone = training_headroom(random_grid(1, hours=8), ["b2"], gpus=8, jobs=[job()], solver=EXACT)
+    pd.testing.assert_series_equal(found.to_frame().loc["b2"], alone.to_frame().loc["b2"])
     found.to_netcdf(tmp_path / "training.nc")
     again = BusHeadroom.read(tmp_path / "training.nc").to_frame()
     pd.testing.assert_frame_equal(again, found.to_frame(), check_dtype=False, check_index_type=False)

@@ -15,7 +15,8 @@ from pypsa_aidc.headroom.bus.answers import BusHeadroom
 from pypsa_aidc.headroom.bus.base_case import Floats
 from pypsa_aidc.headroom.bus.study import Prepared, bus_headroom
 from pypsa_aidc.network import add, optimize
-from pypsa_aidc.network.pypsa_api import quiet_pypsa
+from pypsa_aidc.network.pypsa_api import model_of, quiet_pypsa, renew_limits
+from pypsa_aidc.network.solve.optimize import solve_again
 from pypsa_aidc.network.spec.series import Values
 from pypsa_aidc.progress import track
 from pypsa_aidc.training import GPU, Job, TrainingLoad
@@ -111,6 +112,7 @@ def training_headroom(
     site = {"gpus": gpus, "jobs": jobs, "gpu": gpu, "pue": pue, "base_load": base_load, "draw_idle": draw_idle}
     chosen = {"output_flag": False} if solver is None else dict(solver)
     weightings = n.snapshot_weightings.loc[n.snapshots if options.get("snapshots") is None else options["snapshots"]]
+    site_alone = _one_bus(weightings, site)
     parts = []
     for bus in track(buses, "copies of the site, by bus"):
         limits = room.data.sel(bus=[bus])
@@ -118,7 +120,7 @@ def training_headroom(
         if np.isposinf(draw).all():
             parts.append(_described(limits, np.inf, np.inf, "", np.full(draw.size, np.nan)))
             continue
-        found = _schedule(draw, weightings, site, chosen)
+        found = _schedule(draw, site_alone, chosen)
         if found is None:
             # Only a snapshot without any room can rule out every size, and that is what limits a constant load, too.
             parts.append(_described(limits, 0.0, 0.0, "infeasible", np.full(draw.size, np.nan)))
@@ -140,24 +142,23 @@ def training_headroom(
     return BusHeadroom(data)
 
 
-def _schedule(
-    draw: Floats, weightings: pd.DataFrame, site: Mapping[str, Any], solver: Mapping[str, Any]
-) -> tuple[Floats, float, str] | None:
+def _schedule(draw: Floats, one: pypsa.Network, solver: Mapping[str, Any]) -> tuple[Floats, float, str] | None:
     """Power of one copy at the meter, MW, bound of the copies, and the solver's status; `None` if no size fits."""
     limited = np.isfinite(draw)
     scale = float(draw[limited].max())
-    one = _one_bus(weightings, site)
-    one.add("Generator", _ROOM, bus=_BUS, carrier="AC", p_nom_extendable=True, capital_cost=1.0)
     available = draw / scale if scale > 0 else np.zeros(draw.size)
     one.generators_t.p_max_pu[_ROOM] = np.where(limited, available, 0.0)
-    connection = float(one.links.at[f"{_SITE} import", "p_nom"])
-    one.add("Generator", _FREE, bus=_BUS, carrier="AC", p_nom=connection, p_max_pu=np.where(limited, 0.0, 1.0))
+    one.generators_t.p_max_pu[_FREE] = np.where(limited, 0.0, 1.0)
     try:
         with quiet_pypsa():
-            result = optimize(one, prices=False, **solver)
+            if model_of(one) is None:
+                result = optimize(one, prices=False, **solver)
+            else:  # another bus has another room, and nothing else
+                renew_limits(one)
+                result = solve_again(one, **solver)
     except InfeasibleError:
-        unlimited = _one_bus(weightings, site)
-        unlimited.add("Generator", _FREE, bus=_BUS, carrier="AC", p_nom=connection, marginal_cost=1.0)
+        unlimited = one.copy()
+        unlimited.generators_t.p_max_pu[_FREE] = 1.0
         with quiet_pypsa():
             optimize(unlimited, prices=False, **solver)  # raises if the jobs themselves are the reason, and says why
         return None
@@ -169,11 +170,15 @@ def _schedule(
 
 
 def _one_bus(weightings: pd.DataFrame, site: Mapping[str, Any]) -> pypsa.Network:
+    """The site, with power from room for copies of it, and free power where nothing limits them."""
     n = pypsa.Network(snapshots=weightings.index)
     n.snapshot_weightings = weightings
     n.add("Carrier", "AC")
     n.add("Bus", _BUS, carrier="AC")
     add(n, _SITE, bus=_BUS, **site)
+    connection = float(n.links.at[f"{_SITE} import", "p_nom"])
+    n.add("Generator", _ROOM, bus=_BUS, carrier="AC", p_nom_extendable=True, capital_cost=1.0)
+    n.add("Generator", _FREE, bus=_BUS, carrier="AC", p_nom=connection)
     return n
 
 

@@ -21,7 +21,7 @@ from pypsa_aidc.network.checks.after import audit
 from pypsa_aidc.network.checks.explain import explain
 from pypsa_aidc.network.checks.quadratic import QUADRATIC
 from pypsa_aidc.network.checks.refusals import refusals
-from pypsa_aidc.network.loads.decisions import record
+from pypsa_aidc.network.loads.decisions import built_in, record
 from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
 from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.model.ahead import Ahead
@@ -159,13 +159,13 @@ def optimize(
             logger.info("the solver's objective is not what its solution costs: solved again without a first schedule")
             warm_start = False
             continue
-        objective, bound, has_integers = objective_of(n.model), bound_of(n.model), bool(discrete(n.model))
+        objective, bound = _ended(n)
         both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
         if not both:
             break
         logger.info("%s charge and discharge at once: solved again with their binaries", ", ".join(both))
         switched += both
-    source = _priced(n, options) if prices or not has_integers else "none"
+    source = _priced(n, options) if prices or not discrete(n.model) else "none"
     if source == "none":
         n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
     report = audit(n, exclusive=tuple(exclusive), recourse=moments) if found else None
@@ -175,23 +175,64 @@ def optimize(
     result = Result(
         status=condition,
         objective=objective,
-        bound=bound if has_integers else objective,
-        gap=abs(objective - bound) / max(abs(objective), 1e-9) if has_integers else 0.0,
-        solver=str(n.model.solver_name),
-        formulation=formulation,
-        edges=sum(built.edges for built in solve.loads),
-        edges_before_pruning=sum(built.edges_before_pruning for built in solve.loads),
-        build_seconds=solve.built - solve.started,
-        solve_seconds=solve.ended - solve.built,
+        bound=bound,
+        gap=abs(objective - bound) / max(abs(objective), 1e-9),
         prices=source,
         skipped_outages=skipped,
         exclusive=tuple(switched),
         recourse={name: str(snapshot) for name, snapshot in moments.items()},
         risk=_risk(n),
         audit=report,
+        **solve.told(n),
     )
     store_result(n, result)
     return result
+
+
+def solve_again(n: pypsa.Network, /, **kwargs: Any) -> Result:
+    """Solve the model that `optimize` has left in a network once more, after numbers in it were changed; no prices.
+
+    Parameters
+    ----------
+    n
+        Network without scenarios, as changed as its model is.
+    kwargs
+        Options of the solver, as for `optimize`.
+
+    Raises
+    ------
+    InfeasibleError, NotSolvedError, AuditError
+        As `optimize`.
+    """
+    options = SolverOptions.of(kwargs)
+    for warm_start in (True, False):
+        solve = _Solve("time", (), warm_start, False, None, options, loads=built_in(n), again=True)
+        status, condition = solve.run(n, None, None)
+        _refuse_no_solution(n, None, status, condition, "time")
+        if not misstates_objective(n.model):
+            break
+    else:
+        clear_results(n)
+        raise AuditError(_MISSTATED)
+    record(n)
+    n.buses_t.marginal_price = n.buses_t.marginal_price * np.nan
+    report = audit(n)
+    if not report.passed:
+        clear_results(n)
+        report.raise_if_violated()
+    objective, bound = _ended(n)
+    gap = abs(objective - bound) / max(abs(objective), 1e-9)
+    result = Result(
+        status=condition, objective=objective, bound=bound, gap=gap, prices="none", audit=report, **solve.told(n)
+    )
+    store_result(n, result)
+    return result
+
+
+def _ended(n: pypsa.Network) -> tuple[float, float]:
+    """Objective of the solved model and its bound, which an LP has reached."""
+    objective = objective_of(n.model)
+    return objective, bound_of(n.model) if discrete(n.model) else objective
 
 
 def _risk(n: pypsa.Network) -> dict[str, Any]:
@@ -257,6 +298,7 @@ class _Solve:
     extra_functionality: ExtraFunctionality | None
     options: SolverOptions
     ahead: Ahead | None = None
+    again: bool = False
     recourse: Given = None
     loads: Sequence[Built] = ()
     started: float = 0.0
@@ -287,10 +329,22 @@ class _Solve:
                 if self.warm_start:
                     arguments.setdefault("warmstart_fn", start)
             own_start = start if arguments.get("warmstart_fn") == start else None
-            extra = compose(attach, self.extra_functionality, partial(self._finish, start=own_start))
-            ended = solve_network(n, snapshots, extra, outages, **arguments)
+            built = () if self.again else (attach, self.extra_functionality)
+            extra = compose(*built, partial(self._finish, start=own_start))
+            ended = solve_network(n, snapshots, extra, outages, again=self.again, **arguments)
         self.ended = time.perf_counter()
         return ended
+
+    def told(self, n: pypsa.Network) -> dict[str, Any]:
+        """What a `Result` tells of how it was found."""
+        return {
+            "solver": str(n.model.solver_name),
+            "formulation": self.formulation,
+            "edges": sum(built.edges for built in self.loads),
+            "edges_before_pruning": sum(built.edges_before_pruning for built in self.loads),
+            "build_seconds": self.built - self.started,
+            "solve_seconds": self.ended - self.built,
+        }
 
     def _note(self, built: Sequence[Built]) -> None:
         self.loads = built
