@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pypsa_aidc
-from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, study, surface, sweep
+from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, study, surface, sweep, terms
 from pypsa_aidc.cli.reply import quiet_process, told
 from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
@@ -63,6 +63,7 @@ for call in (
     screen.screen,
     headroom.headroom,
     study.study,
+    terms.terms,
 ):
     app.command(call.__name__, cls=Verb)(offered(call))
 # Its file has one purpose: function and grid at the top, no sections of verbs.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pypsa_aidc.cli.reply import Reply, records
+from pypsa_aidc.cli.reply import Reply, file_stem, records
 from pypsa_aidc.cli.verb import SettingsOption
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def modes(
             entry = {"site": site_name, "job": name, "effective": len(table), "modes": records(frame)}
             told.append(entry if fit is None else entry | {"calibration": fit})
             if out is not None:
-                stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", f"{site_name}_{name}")
+                stem = file_stem(f"{site_name}_{name}")
                 frame.to_csv(reply.file(f"{stem}_modes.csv"), index=False)
                 reply.figure(f"{stem}_modes", table.plot().get_figure())
     reply.data({"jobs": told})

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -246,6 +247,17 @@ def told(text: str, style: str) -> None:
     from rich.console import Console
 
     Console(stderr=True, soft_wrap=True).print(text, style=style, highlight=False, markup=False)
+
+
+def file_stem(name: str) -> str:
+    """Return a name as the start of a file's: what not every system takes is an underscore.
+
+    Examples
+    --------
+    >>> file_stem("dc/1 west")
+    'dc_1_west'
+    """
+    return re.sub(r"[^A-Za-z0-9_.+-]", "_", name)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pypsa_aidc import network as networks
-from pypsa_aidc.cli.reply import Reply, silenced_stdout
+from pypsa_aidc.cli.reply import Reply, file_stem, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption, SettingsOption
 from pypsa_aidc.plain import counted
 
@@ -60,7 +60,9 @@ def study(
     counterflow: Annotated[
         bool, typer.Option(help="Without redispatch: a load may count on what another one draws.")
     ] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, report and figures.")] = Path("study"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, sheets, report, figures.")] = Path(
+        "study"
+    ),
     dry_run: DryRunOption = False,
 ) -> None:
     """Find firm and conditional megawatts of a batch of AIDCs, what limits them, and what would make them firm.
@@ -73,7 +75,7 @@ def study(
     study: {network: peak.raw, outages: all}
 
     Prints the table of sizes, both ways of dispatch side by side, and writes allocation.csv, limiters.csv, causes.csv,
-    replay.csv (each hour with a cut), upgrades.csv, report.html and figures.
+    replay.csv (each hour with a cut), upgrades.csv, report.html, NAME.terms.json of each request, and figures.
     """
     from pypsa_aidc.cli.config import load_config
     from pypsa_aidc.headroom import check_study
@@ -121,6 +123,8 @@ def study(
         reply.figure("allocation", plot_allocation(result))
         reply.figure("replay", result.plot())
         service_report(result, reply.file("report.html"))
+        for name, sheet in result.term_sheets().items():
+            sheet.write(reply.file(f"{file_stem(name)}.terms.json"))
     reply.answer(config=config, network=network, fairness=fairness, assumptions=dict(result.assumptions))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -126,7 +125,7 @@ def _measure(
     try:
         terms = fleets.Contract.of(load, 4, 0.95, q=q, derating=derating, condition=condition, **common)
         reply.keep("terms", terms.to_frame(), "Terms of a four-hour product at 95 %, method sup")
-        reply.file("terms.json").write_text(json.dumps(terms.to_dict(), indent=2, default=str), encoding="utf-8")
+        fleets.TermSheet.of(terms, str(load.data.attrs["source"])).write(reply.file("terms.json"))
     except InputError as error:
         # E.g. where all work is eligible, nothing is left that could absorb the rebound.
         reply.note(f"no terms: {error}")

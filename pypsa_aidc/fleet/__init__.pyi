@@ -12,6 +12,7 @@ from .power import (
     PowerRanges,
     power_draws,
 )
+from .product_profiles import product, profiles
 from .studies.anchors import (
     compare_anchors,
     duty_cycle_error,
@@ -51,6 +52,7 @@ from .studies.synchrony import Attribution, Synchrony, attribution, measure_sync
 from .studies.uncertainty import Bootstrap, bootstrap
 from .surface import Surface, shaped
 from .synthetic import SyntheticFleet
+from .term_sheet import Megawatts, ReliefSource, Replayed, TermSheet
 from .trace.audit import Audit, Coverage, CoverageWarning, EraWarning
 from .trace.execution import Execution
 from .trace.jobs import inventory, job_spans
@@ -91,14 +93,18 @@ __all__ = [
     "Execution",
     "Layout",
     "LoadShape",
+    "Megawatts",
     "Portfolios",
     "PowerModel",
     "PowerRanges",
+    "ReliefSource",
+    "Replayed",
     "Scaling",
     "Statistics",
     "Surface",
     "Synchrony",
     "SyntheticFleet",
+    "TermSheet",
     "Trace",
     "accounting",
     "attribution",
@@ -125,6 +131,8 @@ __all__ = [
     "portfolios",
     "power_draws",
     "power_per_gpu",
+    "product",
+    "profiles",
     "read_power_distribution",
     "relief_draws",
     "representations",

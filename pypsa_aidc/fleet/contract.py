@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,42 +24,6 @@ if TYPE_CHECKING:
 
 LEAST_WEEKS = 12
 """Of a trace whose K can be tested: eight weeks of training, four of test."""
-
-SHEET = (
-    "id",
-    "point of interconnection",
-    "voltage",
-    "nameplate by year",
-    "ramp by year",
-    "firm MW",
-    "conditional MW",
-    "trigger",
-    "notice",
-    "response time",
-    "ramp MW/min",
-    "floor MW",
-    "longest event h",
-    "events a day",
-    "events a year",
-    "hours a year",
-    "spacing h",
-    "recovery h",
-    "rebound MW",
-    "reliability",
-    "windows",
-    "data",
-    "delivered share",
-    "delivered share measured",
-    "sources of relief",
-    "price",
-    "penalty",
-    "baseline method",
-    "telemetry interval",
-    "exit upgrade",
-    "exit date",
-    "study",
-)
-"""Fields of the sheet of a conditional load; a trace fills some of them."""
 
 
 def least_windows(reliability: float) -> int:
@@ -269,33 +233,6 @@ class Contract:
         word = " (synthetic fleet)" if self.synthetic else ""
         title = f"Contract: {self.offer:.4g} MW for {self.duration} h at {self.reliability:g}{word}"
         return card(self, lambda: [Table("", self.to_frame())], self.plot, title=title, rows=len(self.to_frame()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Sheet of the load as far as a trace fills it, ready for JSON: `SHEET`, `basis` and `missing`.
-
-        What the trace cannot know, such as the point of interconnection or the price, is None and listed, never a
-        default.
-        """
-        known: dict[str, Any] = {
-            "conditional MW": self.offer,
-            "floor MW": self.noneligible,
-            "longest event h": self.duration,
-            "events a year": math.floor(self.calls_per_week * 52),
-            "hours a year": math.floor(self.calls_per_week * 52) * self.duration,
-            "spacing h": self.spacing,
-            "recovery h": self.recovery_time,
-            "rebound MW": self.recovery_share * self.noneligible,
-            "reliability": self.reliability,
-            "windows": self.basis.get("estimate of K"),
-            "data": f"{self.source}, {self.basis.get('hours used', 'hours not recorded')}",
-            "delivered share": self.q,
-            "sources of relief": "preemption of eligible work (K)",
-            "ramp MW/min": self.basis.get("steepest ramp seen"),
-            "telemetry interval": self.basis.get("telemetry interval"),
-        }
-        sheet = {name: known.get(name) for name in SHEET}
-        basis = {"K before q and derating, MW": self.power, "derating": self.derating, **self.basis}
-        return {**sheet, "basis": basis, "missing": [name for name, value in sheet.items() if value is None]}
 
     def plot(self) -> Figure:
         """Draw one call: relief, rebound until it is recovered, and the earliest next call."""

@@ -2,6 +2,8 @@ from .bus.ac_check import ac_check
 from .bus.answers import Answer, BusHeadroom
 from .bus.study import bus_headroom
 from .bus.training_site import training_headroom
+from .capacity.adequacy import Adequacy, adequacy
+from .capacity.units import Zones, network_zones
 from .region.call_screen import call_depths, screen_calls
 from .region.calls_path import CallPlan, CallRules, cover, largest_size
 from .region.cleaning import clean
@@ -21,6 +23,7 @@ from .service.study import check_study, service_study
 from .service.year import Upgrade
 
 __all__ = [
+    "Adequacy",
     "Answer",
     "Budget",
     "BusHeadroom",
@@ -36,7 +39,9 @@ __all__ = [
     "Screen",
     "ServiceStudy",
     "Upgrade",
+    "Zones",
     "ac_check",
+    "adequacy",
     "bus_headroom",
     "call_depths",
     "can_bind",
@@ -45,6 +50,7 @@ __all__ = [
     "cover",
     "largest_size",
     "network_demand",
+    "network_zones",
     "profiles",
     "read_demand",
     "regional_network",

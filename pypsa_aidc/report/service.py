@@ -88,7 +88,7 @@ def compose_service(study: ServiceStudy, title: str = "") -> Document:
         for (year, way), part in table.groupby(level=["year", "dispatch"], sort=False)
         for what, total in (("firm", part["firm"].sum()), ("conditional", part["conditional"].sum()))
     ]
-    sections = (_sizes(study), _replay(study), _limiters(study), _upgrades(study), _basis(study))
+    sections = (_sizes(study), _replay(study), _limiters(study), _upgrades(study), _sheets(study), _basis(study))
     return Document(
         title or "Service study", f"{counted(len(requests), 'request')}{when}", tuple(notices), tuple(facts), sections
     )
@@ -155,9 +155,24 @@ def _upgrades(study: ServiceStudy) -> Section:
     return Section("Upgrades", text, (), (Table("Upgrades", table, study.upgrades.attrs["units"]),))
 
 
+def _sheets(study: ServiceStudy) -> Section:
+    ways = study.allocation.index.unique("dispatch")
+    sheets = study.term_sheets(str(ways[0])).values()
+    by_load = {sheet.id: sheet.to_frame().set_index("field")["value"] for sheet in sheets}
+    table = pd.DataFrame(by_load).rename_axis("field").reset_index()
+    text = (
+        f"One sheet a load, with {_WAYS[str(ways[0])]}. An empty field is missing: neither the study nor the request "
+        "knows it, and no default stands for it.",
+    )
+    return Section("Term sheets", text, (), (Table("Term sheets", table),))
+
+
 def _basis(study: ServiceStudy) -> Section:
     tables = (
-        Table("Assumptions", pd.DataFrame(study.assumptions.items(), columns=["what", "value"])),
+        Table(
+            "Assumptions",
+            pd.DataFrame([*study.assumptions.items(), ("study", study.digest)], columns=["what", "value"]),
+        ),
         Table("Versions", pd.DataFrame(versions().items(), columns=["what", "value"])),
     )
     return Section("Assumptions", ("The same inputs and versions give the same file.",), (), tables)

@@ -32,13 +32,15 @@ import pypsa_aidc as aidc
 from pypsa_aidc.cli.reply import silenced_stdout
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.network import scenario_network
-from pypsa_aidc.plots.style import BLUE, BROWN, canvas, legend, styled
+from pypsa_aidc.plots.style import CYCLE, canvas, legend, styled
 from pypsa_aidc.versions import versions
 
 BATTERY = ["battery"]
 SIZES = ("hours", "slots", "segments", "modes", "jobs", "sites")
 """What the curves go over: hours, slots an hour, segments and modes of each job, jobs at each site, sites."""
 GPUS = 2048
+LEAST = 0.01
+"""Gap in % below which a curve is drawn at this."""
 STATUS = Path("/proc/self/status")
 PEAK = Path("/proc/self/clear_refs")
 """Where Linux can be told to measure the highest memory anew."""
@@ -190,7 +192,7 @@ def case(hours: int, slots: int, segments: int, modes: int, jobs: int, sites: in
         n.add("Bus", bus, carrier="AC")
         n.add("Generator", f"market {site}", bus=bus, carrier="market", p_nom=5.0, marginal_cost=price + site)
         sun = np.clip(np.sin(2 * np.pi * (at % 24 - 6) / 24), 0.0, 1.0)
-        n.add("Generator", f"sun {site}", bus=bus, carrier="sun", p_nom=1.0, p_max_pu=sun)
+        n.add("Generator", f"sun {site}", bus=bus, carrier="sun", p_nom=0.3, p_max_pu=sun)
         loads = campus.loads("P2", segments=segments, jump=max(1, segments // 4))
         chosen = [
             # All jobs together leave the pool half empty, or they could not wait.
@@ -245,16 +247,17 @@ def machine() -> str:
 
 @styled
 def plot_curves(table: pd.DataFrame) -> Figure:
-    """Draw CPU seconds and edges over each size."""
+    """Draw edges, build, search and gap over each size, the usual case among them."""
     curves = [name for name in SIZES if table["case"].str.startswith(f"{name} ").any()]
-    figure, axes = canvas(len(curves), 1)
-    for axis, name in zip(axes[:, 0], curves, strict=True):
-        rows = table[table["case"].str.startswith(f"{name} ")].sort_values(name)
-        for column, colour, marker in (("build s", BLUE, "o"), ("solve s", BROWN, "s")):
-            axis.plot(rows[name], rows[column], f"{marker}-", color=colour, label=column.replace(" s", ""))
-        for _, row in rows.iterrows():
-            axis.annotate(f"{row['edges']:,.0f} edges", (row[name], row["build s"]), fontsize=6, va="top")
-        axis.set(xlabel=name, ylabel="CPU s", yscale="log")
+    figure, axes = canvas((len(curves) + 1) // 2, 2)
+    shown = table.assign(**{"thousand edges": table["edges"] / 1e3, "gap %": table["gap %"].clip(lower=LEAST)})
+    for axis, name in zip(axes.ravel(), curves, strict=False):
+        rows = shown[shown["case"].str.startswith(f"{name} ") | (shown["case"] == "base")].sort_values(name)
+        for column, colour, marker in zip(
+            ("thousand edges", "build s", "solve s", "gap %"), CYCLE, "^osx", strict=False
+        ):
+            axis.plot(rows[name], rows[column], f"{marker}-", color=colour, label=column.replace(" s", ", CPU s"))
+        axis.set(xlabel=name, yscale="log")
     legend(axes[0, 0])
     return figure
 

@@ -16,6 +16,7 @@ import pypsa_aidc as aidc
 from pypsa_aidc import fleet
 from pypsa_aidc.cli import app
 from pypsa_aidc.cli.reply import Reply, records
+from pypsa_aidc.fleet import TermSheet
 from pypsa_aidc.network import scenario_network
 from tests.cli import test_dispatch
 from tests.cli.running import Runner
@@ -38,6 +39,7 @@ VERBS = {
     "screen": ("mine-region.nc", *SCREEN, "--no-calls", "--no-figures"),
     "headroom": ("triangle.nc",),
     "study": ("study.yaml",),
+    "terms": ("east.terms.json",),
     "report": ("solved.nc",),
 }
 SITE = """\
@@ -68,6 +70,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mine.export_to_netcdf(folder / "solved.nc")
     triangle().export_to_netcdf(folder / "triangle.nc")
     (folder / "study.yaml").write_text(STUDY)
+    TermSheet(id="east", nameplate_mw=300.0).write(folder / "east.terms.json")
     hours = [generic_rows().with_columns(hour=pl.col("hour") + 2 * pair) for pair in range(HOURS // 2)]
     made.write(pl.concat(hours), folder / "trace" / "pods.csv")
     return folder

@@ -164,12 +164,12 @@ def test_from_a_slurm_dump_to_terms(tmp_path):
     envelope = str(tmp_path / "out" / "envelope.nc")
     run("surface", envelope, "--derating", "measured", "--no-figures", *out)
     terms = json.loads((tmp_path / "out" / "terms.json").read_text())
-    assert terms["basis"]["derating"] == 1.0
+    assert "derating 1;" in terms["data"]
     # Above rest, 16 GPUs of 96 W are always there; 64 are in calls that begin in the evening of Tokyo.
-    assert terms["conditional MW"] == pytest.approx(16 * 96 / 1e6)
+    assert terms["sources"][0]["mw"] == pytest.approx(16 * 96 / 1e6)
     run("surface", envelope, "--when", "weekday-evenings", "--zone", "Asia/Tokyo", "--no-figures", *out)
     terms = json.loads((tmp_path / "out" / "terms.json").read_text())
-    assert terms["conditional MW"] == pytest.approx(64 * 96 / 1e6)
+    assert terms["sources"][0]["mw"] == pytest.approx(64 * 96 / 1e6)
     with pytest.raises(InputError, match="--when"):
         run("surface", envelope, "--when", "sundays", *out)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from datetime import date
 
@@ -143,11 +142,3 @@ def test_terms_under_a_condition_need_enough_windows():
     peaks = fleet.Condition.peaks(demand, envelope.data["hour"].to_numpy(), envelope.origin, share=1 / 24)
     # Peaks at 22:00 in New York are at 03:00 UTC.
     assert fleet.Contract.of(envelope, 4, 0.95, condition=peaks).power == 2.0
-
-
-def test_the_sheet_lists_what_a_trace_cannot_know():
-    sheet = fleet.Contract.of(daily(), 4, 0.95).to_dict()
-    assert sheet["conditional MW"] == 1.0
-    assert {"price", "voltage", "notice", "exit date"} <= set(sheet["missing"])
-    assert all(sheet[name] is None for name in sheet["missing"])
-    assert json.loads(json.dumps(sheet))["longest event h"] == 4

@@ -98,7 +98,7 @@ class TestQuadraticCosts:
         with pytest.raises(aidc.UnsupportedError, match=r"Generator 'market'.*AIDC 'dc'.*piecewise"):
             n.aidc.optimize(**QUIET)
         assert n._model is None
-        assert "Generator 'market', marginal_cost_quadratic" in str(n.aidc.check().of("error"))
+        assert "quadratic costs of Generator 'market': beside" in str(n.aidc.check().of("error"))
 
     def test_of_the_user_are_refused_when_the_model_is_built(self) -> None:
         def quadratic(n: pypsa.Network, _: pd.Index) -> None:

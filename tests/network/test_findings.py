@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,11 @@ def sound(**options: object) -> pypsa.Network:
     load = aidc.TrainingLoad("A", WORK, (LEAN, WIDE), aidc.Rules(segments=4))
     n.aidc.add("dc", **{"bus": "grid", "gpus": 64, "pue": 1.25, "base_load": 0.02, "jobs": [load]} | options)
     return n
+
+
+@cache
+def narrow() -> pypsa.Network:
+    return sound(p_nom=0.2)
 
 
 def found(n: pypsa.Network) -> list[tuple[str, str]]:
@@ -108,7 +114,7 @@ def test_the_bundled_campus_has_no_errors() -> None:
         (blank_hour("Load", "town", "p_set"), "error", "Load 'town', p_set: NaN at 2030-01-01 05:00"),
         (blank_hour("Generator", "market", "p_max_pu"), "error", "p_max_pu: NaN at 1 of 8 snapshots"),
         (blank_hour("Link", "dc import", "efficiency"), "error", "efficiency"),
-        (change("loads", "town", "bus", "twon"), "error", "'twon', which is not in n.buses"),
+        (change("loads", "town", "bus", "twon"), "error", "'twon', expected a bus of the network"),
         (change("links", "dc import", "bus0", "gone"), "error", "Link 'dc import', bus0: 'gone'"),
         (change("generators", "market", "p_nom", -5.0), "error", "p_nom: -5.0"),
         (change("generators", "market", "p_nom", 0.03), "error", "is the demand in kW?"),
@@ -134,9 +140,89 @@ def test_the_bundled_campus_has_no_errors() -> None:
     ],
 )
 def test_each_fault_is_found(spoil: Callable[[pypsa.Network], None], severity: str, named: str) -> None:
-    n = sound(p_nom=0.2)
+    n = narrow().copy()
     spoil(n)
     assert any(kind == severity and named in text for kind, text in found(n)), found(n)
+
+
+def called(n: pypsa.Network, **options: object) -> None:
+    """A fleet that sheds 1 MW of 10 for an hour when called."""
+    n.aidc.add_fleet("f", bus="grid", p_nom=10.0, **{"surface": {1: 1.0}, "peak": 10.0} | options)
+
+
+def budget_over_days(n: pypsa.Network) -> None:
+    called(n, events=1)
+    n.set_snapshots(n.snapshots[:4].append(n.snapshots[:4] + pd.Timedelta("60D")))
+
+
+def years_without_dates(n: pypsa.Network) -> None:
+    called(n, events=1, per="year")
+    n.set_snapshots(range(8))
+
+
+def calls_of_minutes(n: pypsa.Network) -> None:
+    called(n)
+    n.snapshot_weightings["stores"] = 3.0
+
+
+def apart(n: pypsa.Network) -> None:
+    called(n)
+    n.add("Bus", "far", carrier="AC")
+    n.generators.loc["f relief", "bus"] = "far"
+
+
+def weights(column: str, *values: float) -> Callable[[pypsa.Network], None]:
+    def apply(n: pypsa.Network) -> None:
+        n.aidc.update("dc", windows="once")
+        n.snapshot_weightings[column] = np.resize(values, 8)
+
+    return apply
+
+
+def a_day_of_other_snapshots(n: pypsa.Network) -> None:
+    n.aidc.update("dc", base_load=np.linspace(0.01, 0.02, 8))
+    new_day(n)
+
+
+@pytest.mark.filterwarnings("ignore::pypsa_aidc.errors.SeriesWarning")
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        blank_hour("Load", "town", "p_set"),
+        blank_hour("Generator", "market", "marginal_cost"),
+        change("generators", "market", "p_nom", -5.0),
+        change("loads", "town", "bus", "twon"),
+        change("generators", "dc A", "active", False),
+        change("generators", "dc A", "aidc", "{"),
+        change("generators", "dc A", "aidc", '{"schema":"pypsa_aidc/ghost","version":1}'),
+        change("links", "dc import", "efficiency", 1.5),
+        change("generators", "market", "marginal_cost_quadratic", 0.5),
+        shorted,
+        island,
+        lambda n: n.remove("Load", "dc base"),
+        gap_in_snapshots,
+        weights("stores", 0.0),
+        weights("objective", 1.0, 2.0),
+        a_day_of_other_snapshots,
+        budget_over_days,
+        years_without_dates,
+        calls_of_minutes,
+        apart,
+    ],
+)
+def test_what_optimize_refuses_is_found_in_the_same_words(spoil: Callable[[pypsa.Network], None]) -> None:
+    n = narrow().copy()
+    spoil(n)
+    errors = [str(finding) for finding in n.aidc.check().of("error")]
+    with pytest.raises((aidc.InputError, aidc.UnsupportedError)) as caught:
+        n.aidc.optimize(output_flag=False)
+    if isinstance(caught.value, aidc.UnsupportedError):
+        assert f"error: {caught.value}" in errors
+    else:
+        for fault in caught.value.faults:
+            ending = f"expected {fault.expected}. {fault.remedy}".rstrip()
+            told = [text for text in errors if text.startswith(f"error: {fault.where}: ") and text.endswith(ending)]
+            assert told, (str(fault), errors)
 
 
 def test_a_series_of_another_day_is_an_error() -> None:

@@ -9,7 +9,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
-from tests.network.tiny import QUIET, grid, job, site, two_sites
+from tests.network.tiny import QUIET, grid, job, once_solved, site, two_sites
 
 
 def assert_right(n: pypsa.Network) -> None:
@@ -152,6 +152,26 @@ class TestRollingHorizon:
         n = site(grid(12))
         with pytest.raises(aidc.UnsupportedError, match="every window would start each job anew"):
             n.optimize.optimize_with_rolling_horizon(horizon=6, extra_functionality=aidc.extra_functionality, **QUIET)
+
+    def test_frozen_jobs_run_once_as_decided(self) -> None:
+        n = once_solved(two_sites)
+        power, flow = n.generators_t.p.copy(), n.lines_t.p0.copy()
+        n.aidc.freeze()
+        n.optimize.optimize_with_rolling_horizon(horizon=6, overlap=2, output_flag=False)
+        jobs = ["one A", "one B", "two A"]
+        np.testing.assert_allclose(n.generators_t.p[jobs], power[jobs], atol=1e-6)
+        np.testing.assert_allclose(n.lines_t.p0, flow, atol=1e-6)
+        assert n.aidc.audit()
+
+    def test_free_jobs_without_the_hook_are_no_result(self) -> None:
+        """PyPSA asks each window for `e_sum_min`; what comes of it is never read as a schedule."""
+        n = once_solved(two_sites)
+        n.optimize.optimize_with_rolling_horizon(horizon=4, output_flag=False)
+        assert n.generators_t.p["one A"].sum() == pytest.approx(2 * n.generators.at["one A", "e_sum_min"])
+        for ask in (n.aidc.power, n.aidc.schedule, n.aidc.bill, n.aidc.freeze):
+            with pytest.raises(aidc.StaleError, match="without AIDC jobs"):
+                ask()
+        assert "without AIDC jobs" in str(n.aidc.check().of("warning"))
 
     def test_part_of_the_snapshots_needs_the_explicit_call(self) -> None:
         n = site(grid(12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.fleet import TermSheet
 from pypsa_aidc.headroom.bus.base_case import Floats
 from pypsa_aidc.headroom.service.allocation import Allocation, Hours, Terms
 from pypsa_aidc.headroom.service.replay import by_hour, cuts, delivered, summary
@@ -95,7 +97,9 @@ class ServiceStudy:
     snapshots : dict
         Snapshots of each year.
     places : pandas.DataFrame
-        `x` and `y` of each request.
+        `x`, `y` and `v_nom` (kV) of the bus of each request.
+    requests : tuple of Request
+        What was asked for.
     assumptions : dict
         What the study stands on, in words, with a hash of each network.
     notes : tuple of str
@@ -109,6 +113,7 @@ class ServiceStudy:
     upgrades: pd.DataFrame
     snapshots: Mapping[int | None, pd.Index] = field(repr=False)
     places: pd.DataFrame
+    requests: tuple[Request, ...] = field(repr=False)
     assumptions: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
@@ -152,7 +157,8 @@ class ServiceStudy:
         table = pd.concat(upgrades, ignore_index=True).set_index(["year", "dispatch", "element"])
         table.attrs["units"] = {"megawatts": "MW", "cost": "USD"}
         moments = {year.year: year.snapshots for year in years}
-        return cls(allocation, limiting, replay, causes, table, moments, places, assumptions, notes)
+        asked = years[0].requests
+        return cls(allocation, limiting, replay, causes, table, moments, places, asked, assumptions, notes)
 
     def __repr__(self) -> str:
         requests = self.allocation.index.get_level_values("request").unique()
@@ -217,8 +223,7 @@ class ServiceStudy:
         faults.require(first in self.snapshots, "year", year, f"one of {list(self.snapshots)}")
         known = list(levels.get_level_values("request").unique())
         faults.require(request is None or request in known, "request", request, f"one of {known}")
-        ways = list(levels.get_level_values("dispatch").unique())
-        faults.require(dispatch in ways, "dispatch", dispatch, f"one of {ways}")
+        self._check_way(dispatch, faults)
         faults.raise_any()
         table = self.replay.reset_index()
         mine = (table["dispatch"] == dispatch) & (table["year"] == _key(first))
@@ -226,6 +231,40 @@ class ServiceStudy:
             mine &= table["request"] == request
         summed = table[mine].groupby("snapshot")[["cut", "delivered"]].sum()
         return summed.reindex(self.snapshots[first], fill_value=0.0)
+
+    @property
+    def digest(self) -> str:
+        """Hash of the study: of all its tables and assumptions."""
+        told = hashlib.sha256(json.dumps(dict(self.assumptions), sort_keys=True).encode())
+        for name, table in self.tables().items():
+            told.update(f"{name}\n{table.to_csv(index=False, float_format='%.9g')}".encode())
+        return f"SHA-256 {told.hexdigest()[:16]}"
+
+    def term_sheets(self, dispatch: str = FIXED) -> dict[str, TermSheet]:
+        """Make a term sheet of each request: what the study knows of it; what it does not know is missing.
+
+        Megawatts, the replay and the upgrades come from the study, hours, events, longest event and depth from the
+        terms that were asked for: where these leave one open, it is missing.
+
+        Parameters
+        ----------
+        dispatch
+            ``"fixed"`` or ``"redispatch"``.
+
+        Raises
+        ------
+        InputError
+            The study was not made with this way of dispatch.
+        """
+        from pypsa_aidc.headroom.service.terms import term_sheet
+
+        self._check_way(dispatch, faults := Faults("ServiceStudy.term_sheets"))
+        faults.raise_any()
+        return {request.name: term_sheet(self, request, dispatch) for request in self.requests}
+
+    def _check_way(self, dispatch: str, faults: Faults) -> None:
+        ways = list(self.allocation.index.unique("dispatch"))
+        faults.require(dispatch in ways, "dispatch", dispatch, f"one of {ways}")
 
     def to_csv(self, folder: str | Path) -> None:
         """Write each table as a CSV file into a folder."""

@@ -375,6 +375,6 @@ def _check_costs(costs: Mapping[str, float] | None, faults: Faults) -> None:
 def _places(networks: Mapping[int | None, pypsa.Network], batch: Sequence[Request]) -> pd.DataFrame:
     """Places of the buses of the requests."""
     n = next(iter(networks.values()))
-    place = n.buses.loc[[each.bus for each in batch], ["x", "y"]].astype(float)
+    place = n.buses.loc[[each.bus for each in batch], ["x", "y", "v_nom"]].astype(float)
     placed: pd.DataFrame = place.set_axis(pd.Index([each.name for each in batch], name="request"))
     return placed

@@ -103,14 +103,14 @@ def _check_numbers(n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> Non
 
 
 def _check_buses(n: pypsa.Network, faults: Faults) -> None:
-    known = set(names(n.buses.index))
+    known, remedy = set(names(n.buses.index)), "Correct the name, or add the bus."
     for component in n.components:
         for end in (end for end in component.static if _BUSES.fullmatch(str(end))):
             buses = component.static[end].fillna("")
             if component.name == "GlobalConstraint" or end not in ("bus", "bus0", "bus1"):
                 buses = buses[buses != ""]  # of the whole network, or a port that is not there
             for name in buses.index[~buses.isin(known)][:_SHOWN]:
-                faults.add(f"{component.name} {name!r}, {end}", buses[name], "a bus of the network")
+                faults.add(f"{component.name} {name!r}, {end}", buses[name], "a bus of the network", remedy)
 
 
 def _check_reactance(n: pypsa.Network, faults: Faults) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import networkx as nx
@@ -13,13 +13,12 @@ import pypsa
 
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError, StaleError
 from pypsa_aidc.network.carriers import backstops
-from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import reasons_alone
-from pypsa_aidc.network.checks.quadratic import QUADRATIC, quadratic_costs, whole_numbers
+from pypsa_aidc.network.checks.refusals import Refusal, refusals
 from pypsa_aidc.network.checks.supply import static_by_name, supply_at
 from pypsa_aidc.network.files.freeze import is_frozen
 from pypsa_aidc.network.loads.protocol import SOLVE, Finding, Severity
-from pypsa_aidc.network.loads.registry import check_loads, loads, refresh, solved
+from pypsa_aidc.network.loads.registry import check_loads, loads, solved
 from pypsa_aidc.network.model.horizon import doubts, windows
 from pypsa_aidc.network.pypsa_api import columns, copy_network, names
 from pypsa_aidc.network.solve.result import gap_words, stored_result
@@ -30,8 +29,6 @@ _SHOWN = 3
 _ISLANDS_SHOWN = 5
 _THOUSAND = 300.0
 """A ratio from which a factor of 1000 is the likelier reason."""
-
-_BUS = re.compile(r"bus\d*")
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,8 @@ class Findings:
 def check(n: pypsa.Network) -> Findings:
     """Look a network over before it is optimised; nothing is changed or raised.
 
-    No buses, components at buses that do not exist, NaN in series, missing snapshots, islands without supply, lines and
+    Whatever `n.aidc.optimize` refuses, but for its arguments, is an error here in the same words. Found are
+    no buses, components at buses that do not exist, NaN in series, missing snapshots, islands without supply, lines and
     transformers without impedance, rating or any limit; specifications that cannot be read, stale series, jobs that
     cannot finish, sites larger than their connection or than what their bus can deliver, figures out of proportion by
     units; frozen jobs, missing and stale results. Of a case file, also what was made of it.
@@ -108,34 +106,25 @@ def check(n: pypsa.Network) -> Findings:
     >>> _ = n.add("Bus", "grid")
     >>> _ = n.add("Load", "town", bus="gird", p_set=3.0)
     >>> print(check(n))
-    error: Load 'town', bus: 'gird', which is not in n.buses. Correct the name, or add the bus.
+    error: Load 'town', bus: 'gird', expected a bus of the network. Correct the name, or add the bus.
     """
     if n.buses.empty:
         remedy = "Read a file that PyPSA has written, or add buses."
         return Findings((Finding("error", "network", "no buses: there is no network in it", remedy),))
-    found = list(_unknown_buses(n))
     notes = [Finding("note", "case", str(text)) for text in n.meta.get("case", ())]
-    if not found:
-        found += _faults(lambda: check_network(n), "error")
-    found += [*_series(n), *_ratings(n), *_backstops(n), *notes]
-    broken = _faults(lambda: loads(n), "error")
-    found += broken
-    if not broken:
-        found += _quadratic(n)
-    if broken or not loads(n):
+    found = [*_refused(n), *_series(n), *_ratings(n), *_backstops(n), *notes]
+    if _faults(lambda: loads(n), "error") or not loads(n):
         return Findings((*found, *_faults(lambda: windows(n), "warning")))
-    horizon = _faults(lambda: windows(n), "error")
-    found += horizon
-    if not horizon:
+    if not _faults(lambda: windows(n), "error"):
         doubt = doubts(n, explained=all(load.explains_windows for load in loads(n).values()))
         remedy = "Set n.snapshot_weightings['stores'] to the hours of each snapshot, or give the missing ones."
         found += [Finding("warning", "snapshots", doubt, remedy)] if doubt else []
-        found += _stale(n)
-        if not any(finding.severity == "error" for finding in found):
-            found += _unworkable(n)
+    if not any(finding.severity == "error" for finding in found):
+        found += _unworkable(n)
     found += _demand(n)
     for load in loads(n).values():
-        found += load.sizes(n)
+        with suppress(InputError):  # told above
+            found.extend(load.sizes(n))
     return Findings((*found, *_results(n)))
 
 
@@ -144,11 +133,19 @@ def _faults(call: Callable[[], object], severity: Severity) -> list[Finding]:
     try:
         call()
     except InputError as error:
+        return _findings(error, severity)
+    return []
+
+
+def _findings(refusal: Refusal, severity: Severity) -> list[Finding]:
+    if isinstance(refusal, InputError):
         return [
             Finding(severity, fault.where, f"{_told(fault.given)}, expected {fault.expected}", fault.remedy)
-            for fault in error.faults
+            for fault in refusal.faults
         ]
-    return []
+    # The part before the colon says what is refused, and of which components.
+    component, _, why = str(refusal).partition(": ")
+    return [Finding(severity, component, why.removesuffix("."))]
 
 
 def _backstops(n: pypsa.Network) -> Iterator[Finding]:
@@ -163,35 +160,8 @@ def _backstops(n: pypsa.Network) -> Iterator[Finding]:
         yield Finding("note", f"Generator {name!r}", what, remedy)
 
 
-def _quadratic(n: pypsa.Network) -> Iterator[Finding]:
-    """Quadratic costs beside decisions in whole numbers, which HiGHS, PyPSA's own solver, cannot do."""
-    quadratic = quadratic_costs(n)
-    deciding = whole_numbers(n) if quadratic else []
-    if deciding:
-        for name in quadratic[:_SHOWN]:
-            told = f"quadratic, with {len(quadratic)} in all, beside whole numbers of {deciding[0]}"
-            yield Finding("error", f"{name}, marginal_cost_quadratic", told, QUADRATIC)
-
-
 def _told(given: object) -> str:
-    return given if isinstance(given, str) else repr(given)
-
-
-def _unknown_buses(n: pypsa.Network) -> Iterator[Finding]:
-    known = set(names(n.buses.index))
-    for component in sorted(n.one_port_components | n.branch_components):
-        static = n.c[component].static
-        for column in [column for column in static if _BUS.fullmatch(str(column))]:
-            used = static[column].fillna("").astype(str)
-            # Links of several outputs leave those that they have not at "".
-            unknown = ~used.isin(known) & ((used != "") | (column in ("bus", "bus0", "bus1")))
-            for name, bus in used[unknown].iloc[:_SHOWN].items():
-                yield Finding(
-                    "error",
-                    f"{component} {name!r}, {column}",
-                    f"{bus!r}, which is not in n.buses",
-                    "Correct the name, or add the bus.",
-                )
+    return given if isinstance(given, str) and " " in given else repr(given)
 
 
 def _series(n: pypsa.Network) -> Iterator[Finding]:
@@ -242,16 +212,18 @@ def _ratings(n: pypsa.Network) -> Iterator[Finding]:
             yield Finding("error" if transformer else "note", f"{component} {name!r}, s_nom", what, remedy)
 
 
-def _stale(n: pypsa.Network) -> list[Finding]:
-    """Sites that do not fit the network; what `n.aidc.optimize` brings up to date by itself is only a warning."""
+def _refused(n: pypsa.Network) -> list[Finding]:
+    """Why `optimize` would refuse the network; what it brings up to date by itself is only a warning."""
     refreshed = copy_network(n)
-    refresh(refreshed)
-    lasting = _faults(lambda: check_loads(refreshed), "error")
+    lasting = [finding for refusal in refusals(refreshed) for finding in _findings(refusal, "error")]
+    if _faults(lambda: loads(n), "error"):
+        return lasting
     frozen = is_frozen(n)
-    passing = _faults(lambda: check_loads(n), "warning")
     told = {finding.component for finding in lasting}
     passing = [
-        each for each in passing if each.component not in told and not (frozen and each.component.endswith("p_set"))
+        each
+        for each in _faults(lambda: check_loads(n), "warning")
+        if each.component not in told and not (frozen and each.component.endswith("p_set"))
     ]
     if frozen:
         what = "jobs carry decided power as p_set: plain PyPSA keeps it, n.aidc.optimize decides again"
@@ -304,6 +276,14 @@ def _results(n: pypsa.Network) -> Iterator[Finding]:
     try:
         solved(n)
     except NotSolvedError:
+        powered = set(names(n.c.generators.dynamic["p"].columns))
+        drawing = [part for load in loads(n).values() for part in load.decided if part in powered]
+        if drawing:
+            what = (
+                "power of a solve without AIDC jobs; in PyPSA's own rolling horizon each window draws all their energy"
+            )
+            yield Finding("warning", f"Generator {drawing[0]!r}, p", what, SOLVE)
+            return
         yield Finding("note", "AIDCs of the network", "not solved: their jobs have no schedule yet", SOLVE)
     except StaleError as error:
         for fault in error.faults:

@@ -41,7 +41,7 @@ def refuse_quadratic(n: pypsa.Network, snapshots: pd.Index | None = None, *, lin
     deciding = whole_numbers(n, linearized=linearized) if quadratic else []
     if deciding:
         raise UnsupportedError(
-            f"quadratic costs of {_listed(quadratic)}, beside decisions in whole numbers of {_listed(deciding)}. "
+            f"quadratic costs of {_listed(quadratic)}: beside decisions in whole numbers of {_listed(deciding)}. "
             f"{QUADRATIC}"
         )
 

@@ -29,8 +29,9 @@ when                    members
 ======================  =============================================================================================
 read and written        `word`, `component`, `words`, `read`, `name`, `name_of`, `holder`, `parts_of`, `parts`, `known`,
                         `remove`, `rows`
-before a solve          `refresh`, `check`, `sizes`, `meant_as_load`, `stands_for_load`, `explains_windows`
-in the model            `refuse_unsupported`, `build` (returns a `Built`, which decodes the solution)
+before a solve          `refresh`, `refuse_unsupported`, `check`, `sizes`, `meant_as_load`, `stands_for_load`,
+                        `explains_windows`
+in the model            `build` (returns a `Built`, which decodes the solution)
 after a solve           `decisions`, `solved`, `check_results`, `decided_before`, `audit`, `power`, `accounts`,
                         `summary`, `costless`
 plain PyPSA             `decided`, `refuse_frozen`, `undetermined`
@@ -277,6 +278,28 @@ class Load(ABC):
         """Bring what was derived from the snapshots up to date, and free what was decided."""
         free(n, self.decided)
 
+    @classmethod
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, *, part: str) -> None:
+        """Refuse modes of PyPSA that would give wrong results.
+
+        Parameters
+        ----------
+        n
+            Network, before its model is built or after.
+        loads
+            Its loads of this kind, at least one.
+        snapshots
+            Those to be optimised, in the labelling of the network.
+        part
+            In words such as "6 of 12", where the model has only a part of ``n.snapshots`` and nobody has said that this
+            is all there is; else empty.
+
+        Raises
+        ------
+        UnsupportedError
+            Such a mode.
+        """
+
     def check(self, n: pypsa.Network, snapshots: pd.Index, faults: Faults) -> None:
         """Note what no longer fits the network: other snapshots, blanked series, decided power left in `p_set`."""
 
@@ -304,26 +327,6 @@ class Load(ABC):
         return False
 
     # In the model
-
-    @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
-        """Refuse modes of PyPSA that would give wrong results.
-
-        Parameters
-        ----------
-        n
-            Network with a built model.
-        loads
-            Its loads of this kind, at least one.
-        part
-            In words such as "6 of 12", where the model has only a part of ``n.snapshots`` and nobody has said that this
-            is all there is; else empty.
-
-        Raises
-        ------
-        UnsupportedError
-            Such a mode.
-        """
 
     @classmethod
     def build(

@@ -145,6 +145,19 @@ def solved(n: pypsa.Network, *kinds: type[Load]) -> pd.Index:
     return snapshots
 
 
+def refuse_unsupported(n: pypsa.Network, snapshots: pd.Index | None = None, *, part: str = "") -> None:
+    """Refuse modes of PyPSA in which some kind of load would have wrong results; `part` as for `Load`.
+
+    Raises
+    ------
+    UnsupportedError
+        The first such mode.
+    """
+    chosen = network_snapshots(n, snapshots)
+    for kind, own in by_kind(n):
+        kind.refuse_unsupported(n, own, chosen, part=part)
+
+
 def check_loads(n: pypsa.Network, snapshots: pd.Index | None = None) -> None:
     """Refuse loads that no longer fit the network: other snapshots, blanked series, decided power left in `p_set`.
 

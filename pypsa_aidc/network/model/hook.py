@@ -12,7 +12,7 @@ import pypsa
 from pypsa_aidc.errors import SeriesWarning, UnsupportedError
 from pypsa_aidc.network.loads.decisions import remember
 from pypsa_aidc.network.loads.protocol import Built
-from pypsa_aidc.network.loads.registry import by_kind, check_loads
+from pypsa_aidc.network.loads.registry import by_kind, check_loads, refuse_unsupported
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.horizon import doubts
 from pypsa_aidc.network.model.recourse import Given, Recourse
@@ -110,9 +110,8 @@ def hook(
             warnings.warn(f"snapshots: {doubt}", SeriesWarning, stacklevel=3)
         partial = whole_horizon and len(snapshots) < len(n.snapshots)
         part = f"{len(snapshots)} of {len(n.snapshots)}" if partial else ""
-        for kind, own in found:
-            kind.refuse_unsupported(n, own, part=part)
         if ahead is None:  # otherwise the whole horizon has been checked
+            refuse_unsupported(n, snapshots, part=part)
             check_loads(n, snapshots)
         by_scenario = Recourse.of(n, snapshots, recourse, [name for _, own in found for name in own])
         built = [kind.build(n, own, snapshots, formulation, ahead, by_scenario) for kind, own in found]

@@ -18,12 +18,12 @@ import pypsa
 
 from pypsa_aidc.errors import AIDCError, AuditError, InfeasibleError, NotSolvedError, UnsupportedError
 from pypsa_aidc.network.checks.after import audit
-from pypsa_aidc.network.checks.before import check_network
 from pypsa_aidc.network.checks.explain import explain
-from pypsa_aidc.network.checks.quadratic import QUADRATIC, refuse_quadratic
+from pypsa_aidc.network.checks.quadratic import QUADRATIC
+from pypsa_aidc.network.checks.refusals import refusals
 from pypsa_aidc.network.loads.decisions import record
 from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
-from pypsa_aidc.network.loads.registry import check_loads, loads, refresh
+from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
 from pypsa_aidc.network.model.horizon import network_snapshots
@@ -131,13 +131,11 @@ def optimize(
     """
     options = SolverOptions.of(kwargs, search_limit)
     exclusive = (exclusive,) if isinstance(exclusive, str) else tuple(exclusive or ())
-    found = loads(n)
-    check_network(n, snapshots)
+    linearized = bool(kwargs.get("linearized_unit_commitment"))
+    for refusal in refusals(n, snapshots, quadratic=options.bears_quadratic_and_integers, linearized=linearized):
+        raise refusal
     check_exclusive(n, exclusive)
-    refresh(n, snapshots)
-    check_loads(n, snapshots)
-    if not options.bears_quadratic_and_integers:
-        refuse_quadratic(n, snapshots, linearized=bool(kwargs.get("linearized_unit_commitment")))
+    found = loads(n)
     chosen = network_snapshots(n, snapshots)
     by_scenario = Recourse.of(n, chosen, recourse, found)
     moments = {name: chosen[first] for name, first in by_scenario.moments.items()} if by_scenario else {}

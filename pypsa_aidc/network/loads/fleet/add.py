@@ -11,8 +11,9 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults, InputError, UnitWarning
-from pypsa_aidc.fleet import Contract, Surface
+from pypsa_aidc.fleet import Contract, Surface, TermSheet
 from pypsa_aidc.network.carriers import refuse_not_electric
+from pypsa_aidc.network.loads.fleet.agreed import agreed_terms
 from pypsa_aidc.network.loads.fleet.budgets import budget_periods
 from pypsa_aidc.network.loads.fleet.fleet import Fleet
 from pypsa_aidc.network.loads.fleet.terms import Dependable, FleetTerms, Period, depths_of
@@ -44,7 +45,7 @@ def add_fleet(
     profile: Values = 1.0,
     relief: Values | None = None,
     surface: Dependable | None = None,
-    contract: Contract | None = None,
+    contract: Contract | TermSheet | None = None,
     peak: float | None = None,
     reliability: float | None = None,
     durations: Sequence[int] | None = None,
@@ -52,14 +53,14 @@ def add_fleet(
     q: float | None = None,
     hours: float | None = None,
     events: int | None = None,
-    per: Period = "horizon",
+    per: Period | None = None,
     recovery: float | Mapping[int, float] | None = None,
     spacing: float | None = None,
     block: bool = False,
     rebound: float | None = None,
     checkpoint: float | None = None,
     rebound_power: Values | None = None,
-    marginal_cost: Values = 0.0,
+    marginal_cost: Values | None = None,
 ) -> None:
     """Add a GPU fleet as a load of given or free size that can shed dependable power.
 
@@ -93,7 +94,11 @@ def add_fleet(
         K of a fleet of the given `peak`: a `Surface`, or a table {duration in h: MW}. K already contains the `q` of the
         surface. Between its durations, K is that of the next longer one (`Surface.at`).
     contract
-        Terms of one product of a fleet of the given `peak`: duration, q, derating, rebound, checkpoint, recovery.
+        Terms of one product of a fleet of the given `peak`: duration, q, derating, rebound, checkpoint, recovery. Or a
+        `TermSheet` of one year and season: conditional MW less floor over its longest event, pause, rebound, hours and
+        events a year, price; arguments given beside it go before its fields. What an hourly model cannot keep is
+        refused by name, also terms that it would need and that are missing; of notice and response nothing is modelled
+        that is shorter than the hour, and all hours are known beforehand.
     peak
         Peak power in MW of the fleet that `surface` or `contract` was estimated on; κ_h = K_h / peak.
     reliability
@@ -111,7 +116,8 @@ def add_fleet(
     hours, events
         Most hours with relief and most calls in each `per`, (5); along `relief`, hours only.
     per
-        ``"horizon"``, for each investment period anew, or ``"year"``, by calendar year.
+        ``"horizon"``, for each investment period anew, or ``"year"``, by calendar year. `None` for the horizon, or of a
+        term sheet the year where snapshots have dates.
     recovery
         Hours after a call without another one; a number, or one for each duration. `None` for one hour, or the recovery
         time of the contract. With 0, calls may follow each other, and relief then keeps to all windows too, since short
@@ -126,7 +132,7 @@ def add_fleet(
     rebound_power
         b over L, how fast it is drawn again, 0 … 1; like `profile`. `None` for what the contract says.
     marginal_cost
-        Of relief, USD/MWh; like `profile`.
+        Of relief, USD/MWh; like `profile`. `None` for 0, or the price of a term sheet.
 
     Raises
     ------
@@ -158,6 +164,26 @@ def add_fleet(
     check_new_name(n, name, Fleet.parts_of(name), faults)
     faults.require(bus in names(n.buses.index), "bus", bus, "a bus of the network")
     refuse_not_electric(n, bus, faults)
+    sheet = contract if isinstance(contract, TermSheet) else None
+    if isinstance(contract, TermSheet):
+        agreed = agreed_terms(contract, n, bus, faults, recovery, spacing, rebound, hours, events, form)
+        faults.require(surface is None, "surface", "given", "nothing beside a term sheet")
+        faults.require(peak is None, "peak", peak, "nothing beside a term sheet, which has its megawatts")
+        faults.require(q is None, "q", q, "nothing beside a term sheet, whose megawatts have it in them")
+        faults.require(
+            reliability is None, "reliability", reliability, "nothing beside a term sheet, which has its own"
+        )
+        faults.raise_any()
+        contract, surface, peak = None, agreed.surface, agreed.peak
+        recovery, spacing = (agreed.recovery, agreed.spacing) if recovery is spacing is None else (recovery, spacing)
+        rebound = agreed.rebound if rebound is None else rebound
+        rebound_power = agreed.rebound_power if rebound_power is None and rebound else rebound_power
+        hours, events = agreed.hours if hours is None else hours, agreed.events if events is None else events
+        per = agreed.per if per is None and (hours is not None or events is not None) else per
+        marginal_cost = agreed.price if marginal_cost is None else marginal_cost
+        if p_nom is None and not p_nom_extendable:
+            p_nom = agreed.size
+    per, marginal_cost = per or "horizon", 0.0 if marginal_cost is None else marginal_cost
     capacity = _capacity(p_nom, p_nom_extendable, p_nom_min, p_nom_max, capital_cost, faults)
     load = aligned(profile, n.snapshots, "profile", faults)
     shed = None if relief is None else aligned(relief, n.snapshots, "relief", faults)
@@ -195,6 +221,9 @@ def add_fleet(
             share = contract.recovery_share * contract.noneligible / peak
     elif surface is not None:
         K = surface
+        if sheet is not None:
+            source = " of ".join(["term sheet " + sheet.id, *([sheet.study] if sheet.study else [])])
+            synthetic = "synthetic" in (sheet.data or "")
         if isinstance(surface, Surface):
             attrs = surface.data.attrs
             source, synthetic = f"K at {reliability} of {attrs.get('source', '')}", bool(attrs.get("synthetic", 0))

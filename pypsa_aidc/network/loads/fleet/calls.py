@@ -54,28 +54,25 @@ class PlacedCalls:
 
 
 def place_calls(fleets: Sequence[Fleet], horizon: Sequence[Window]) -> tuple[PlacedCalls, ...]:
-    """Build the call graphs of fleets in all windows.
+    """Build the call graphs of fleets in all windows."""
+    return tuple(
+        PlacedCalls(fleet, window, call_graph(fleet.terms.durations, fleet.terms.recovery, window.slots))
+        for fleet in fleets
+        for window in horizon
+    )
 
-    Raises
-    ------
-    InputError
-        Not one call of a fleet fits into a window.
-    """
-    faults, placed = Faults("calls of fleets"), []
-    for fleet in fleets:
-        terms = fleet.terms
-        for window in horizon:
-            graph, slots = call_graph(terms.durations, terms.recovery, window.slots), window.slots
-            faults.require(
-                len(graph.calls) > 0,
-                f"fleet {fleet.name!r}",
-                f"calls of {terms.durations[0]} to {terms.durations[-1]} h",
-                f"one that fits into {slots.total:g} h of snapshots of {slots.hours.min():g} h and more",
-                "Give durations of at least a snapshot and at most the horizon.",
-            )
-            placed.append(PlacedCalls(fleet, window, graph))
-    faults.raise_any()
-    return tuple(placed)
+
+def check_calls(fleet: Fleet, horizon: Sequence[Window], faults: Faults) -> None:
+    """Note windows of the horizon into which not one call of a fleet fits."""
+    for placed in place_calls([fleet], horizon):
+        slots, durations = placed.window.slots, fleet.terms.durations
+        faults.require(
+            len(placed.graph.calls) > 0,
+            f"fleet {fleet.name!r}",
+            f"calls of {durations[0]} to {durations[-1]} h",
+            f"one that fits into {slots.total:g} h of snapshots of {slots.hours.min():g} h and more",
+            "Give durations of at least a snapshot and at most the horizon.",
+        )
 
 
 @dataclass(frozen=True, eq=False)

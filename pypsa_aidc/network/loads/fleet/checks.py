@@ -8,6 +8,9 @@ import pandas as pd
 import pypsa
 
 from pypsa_aidc.errors import Faults
+from pypsa_aidc.network.loads.fleet.budgets import budget_periods
+from pypsa_aidc.network.loads.fleet.calls import check_calls
+from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import rows
 from pypsa_aidc.network.spec.coverage import check_coverage
 
@@ -19,7 +22,7 @@ ROUNDING = 1e-9
 
 
 def check_fit(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index, faults: Faults) -> None:
-    """Note what no longer fits the network: other snapshots, series changed or blanked, parts apart."""
+    """Note what no longer fits the network: snapshots too long or few for any call, series changed, parts apart."""
     least, most = (n.get_switchable_as_dense("Generator", key).loc[snapshots] for key in ("p_min_pu", "p_max_pu"))
     check_coverage(fleet.name, fleet.series, n, snapshots, faults)
     for part in fleet.generators:
@@ -36,4 +39,9 @@ def check_fit(n: pypsa.Network, fleet: Fleet, snapshots: pd.Index, faults: Fault
         "n.aidc.remove the fleet and add it again.",
     )
     buses = n.generators.loc[[label for part in fleet.generators for label in rows(n.generators.index, part)], "bus"]
+    horizon = windows(n, snapshots) if fleet.terms.spans_horizon else ()
+    if fleet.terms.form == "calls":
+        check_calls(fleet, horizon, faults)
+    for window in horizon if fleet.terms.has_budget else ():
+        budget_periods(fleet, snapshots[window.positions], window.period)
     faults.require(buses.nunique() == 1, f"fleet {fleet.name!r}", sorted(set(buses)), "all its Generators at one bus")

@@ -144,7 +144,7 @@ class Fleet(Load):
         return [self.relief]
 
     @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, *, part: str) -> None:
         tied = [name for name, fleet in loads.items() if fleet.terms.spans_horizon]
         if part and tied:
             raise UnsupportedError(
@@ -153,7 +153,7 @@ class Fleet(Load):
                 "n.aidc.optimize(snapshots=...)."
             )
         budgeted = [name for name, fleet in loads.items() if fleet.terms.has_budget]
-        if budgeted and len(windows(n, n.model.parameters["snapshots"].to_index())) > max(1, len(n.investment_periods)):
+        if budgeted and len(windows(n, snapshots)) > max(1, len(n.investment_periods)):
             raise UnsupportedError(
                 f"fleets with budgets ({', '.join(budgeted)}) over dates that jump: of how many days each stretch is "
                 "representative is not known, and so not how often its calls count. Give the fleet no hours= and "

@@ -187,7 +187,7 @@ class Site(Load):
         return True
 
     @classmethod
-    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], *, part: str) -> None:
+    def refuse_unsupported(cls, n: pypsa.Network, loads: Mapping[str, Self], snapshots: pd.Index, *, part: str) -> None:
         if part:
             raise UnsupportedError(
                 f"AIDC jobs ({', '.join(loads)}) over {part} snapshots: in a rolling horizon every window would "

@@ -1,0 +1,1 @@
+"""Whether there is capacity enough: outages of units drawn hour by hour."""
