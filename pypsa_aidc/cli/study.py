@@ -33,7 +33,9 @@ def study(
             "'networks' one for each year; 'upgrades', 'ratings' and 'unit_costs' as the schema says."
         ),
     ],
-    network: Annotated[Path | None, typer.Option(help="netCDF file of a PyPSA network, for all years.")] = None,
+    network: Annotated[
+        Path | None, typer.Option(help="PyPSA network (netCDF) or case (.raw, .m, …), for all years.")
+    ] = None,
     settings: SettingsOption = None,
     year: Annotated[
         list[int] | None, typer.Option(help="Year, repeatable; of a file with 'networks', all of them by default.")
@@ -64,6 +66,13 @@ def study(
     dry_run: DryRunOption = False,
 ) -> None:
     """Find firm and conditional megawatts of a batch of AIDCs, what limits them, and what would make them firm.
+
+    A file to begin with:
+
+    requests:
+    - {name: first, bus: "2", nameplate: 60}
+    - {name: second, bus: "3", nameplate: 90, budget: {hours: 100}}
+    study: {network: peak.raw, outages: all}
 
     Prints the table of sizes, both ways of dispatch side by side, and writes allocation.csv, limiters.csv, causes.csv,
     replay.csv (each hour with a cut), upgrades.csv, report.html, NAME.terms.json of each request, and figures.

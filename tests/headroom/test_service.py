@@ -283,6 +283,24 @@ def test_upgrades_make_all_firm() -> None:
     assert set(later.upgrades.index.get_level_values("year")) == {2030}
 
 
+def test_a_base_case_that_breaks_limits_itself_is_named_and_mended() -> None:
+    """120 MW after an outage over a line of 100 MW: nothing fits with redispatch, and 50 MW more need 70 of each."""
+    n = two_lines((60.0, 120.0))
+    request = [Request(name="one", bus="B", nameplate=50.0)]
+    costs = {"Line 1": 100.0, "Line": 200.0}
+    study = n.aidc.study(request, contingencies="all", unit_costs=costs)
+    row = study.allocation.loc[("", "one", "redispatch")]
+    assert row["firm"] == 0
+    assert (row["limiter"], row["outage"]) in {("base case: Line 1", "Line 2"), ("base case: Line 2", "Line 1")}
+    assert any("1 snapshot no dispatch keeps all limits" in note and row["limiter"] in note for note in study.notes)
+    needed = study.upgrades.xs("redispatch", level="dispatch").droplevel("year")
+    assert needed["megawatts"].to_dict() == pytest.approx({"Line 1": 70.0, "Line 2": 70.0})
+    assert needed["cost"].to_dict() == pytest.approx({"Line 1": 7e3, "Line 2": 14e3})
+    built = [Upgrade("1", 2031, 70.0), Upgrade("2", 2031, 70.0)]
+    later = n.aidc.study(request, contingencies="all", years=[2031], upgrades=built)
+    assert later.allocation["firm"].tolist() == pytest.approx([50.0, 50.0])
+
+
 def test_years() -> None:
     """A third line from 2031 on, by `build_year` and as networks of each year; the nameplate grows."""
     n = two_lines()

@@ -9,6 +9,7 @@ from typing import Any, cast
 import highspy
 import numpy as np
 import pypsa
+from scipy.sparse import csc_array, csr_array
 
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.headroom.bus.base_case import BaseCase, Floats, Integers, branch_table
@@ -25,7 +26,7 @@ _NEW_ROWS = 40
 _ROUNDS = 200
 _DUAL = 1e-7
 _NO_SUPPLY = "supply"
-_NO_DISPATCH = "base case: no dispatch"
+_BASE_CASE = "base case"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,8 @@ class Redispatch:
         self._names: dict[tuple[int, int], str] = {}
         self._held: dict[tuple[int, int, str], None] = {}
         self._fine = np.full((self._loads, self._hours), np.nan)
-        self._infeasible = np.zeros(self._hours, dtype=bool)
+        self.without_dispatch: dict[int, tuple[str, str]] = {}
+        """Hours in which the base case alone breaks limits in every dispatch: the element most to blame, its outage."""
         drawing = n.generators["sign"] < 0
         moved = n.generators.index[n.generators["active"] & ~drawing & ~n.generators.index.isin(case.shedding)]
         links = n.links.index[n.links["active"]]
@@ -183,7 +185,7 @@ class Redispatch:
                     continue
                 if not worth:
                     if missing > supply.megawatts:
-                        supply = Need(_NO_DISPATCH if self._infeasible[t] else _NO_SUPPLY, missing, "", t)
+                        supply = Need(*self.without_dispatch.get(t, (_NO_SUPPLY,))[:1], missing, "", t)
                     continue
                 left.append((t, True))
                 programme.add(
@@ -206,11 +208,16 @@ class Redispatch:
         """MW that cannot be served in an hour, and for each element what one MW of its s_nom would serve."""
         self._set(t, draw)
         if not self._secure(t):
-            self._infeasible[t] = True
-            return float(draw.sum()), {}
+            lacking, worth = self._proof(t)
+            self._blame(t, worth)
+            return (lacking, worth) if worth else (float(draw.sum()), {})
         solution = self._solver.getSolution()
         missing = float(draw.sum() - np.asarray(solution.col_value)[-self._loads :].sum())
         duals = np.abs(np.asarray(solution.row_dual))[len(self._balance) + self._reserves :]
+        return missing, self._worth(t, duals)
+
+    def _worth(self, t: int, duals: Floats) -> dict[str, tuple[float, str]]:
+        """What one MW of s_nom of each element is worth at prices of the limits, and after which outage."""
         worth: dict[str, tuple[float, str]] = {}
         for (number, branch, element, outage), dual in zip(self._rows, duals, strict=True):
             if dual > _DUAL:
@@ -218,7 +225,33 @@ class Redispatch:
                 value = dual * scale * float(self._parts[number].share[branch, t])
                 before, named = worth.get(element, (0.0, outage))
                 worth[element] = before + value, named
-        return missing, worth
+        return worth
+
+    def _proof(self, t: int) -> tuple[float, dict[str, tuple[float, str]]]:
+        """Why the hour just solved has no dispatch, as `_lacking`: prices at which the limits contradict the bounds.
+
+        With y = ray, every dispatch would need yᵀ(rows) of at least what the limits give, more than the bounds of
+        the columns allow (Farkas); each MW of a rating takes its |y| off the difference.
+        """
+        lp, (_, _, ray) = self._solver.getLp(), self._solver.getDualRay()
+        low, high, least, most = (np.asarray(x) for x in (lp.row_lower_, lp.row_upper_, lp.col_lower_, lp.col_upper_))
+        entries = lp.a_matrix_
+        wise = csc_array if entries.format_ == highspy.MatrixFormat.kColwise else csr_array
+        matrix = wise((entries.value_, entries.index_, entries.start_), shape=(lp.num_row_, lp.num_col_))
+        for prices in (np.asarray(ray), -np.asarray(ray)):
+            due = prices[prices > 0] @ low[prices > 0] + prices[prices < 0] @ high[prices < 0]
+            sums = matrix.T @ prices
+            lacking = due - sums @ np.where(sums > 0, most, least)
+            if lacking > 0:
+                duals = np.abs(prices[len(self._balance) + self._reserves :])
+                scale = duals.max(initial=0.0) or 1.0
+                return float(lacking / scale), self._worth(t, duals / scale)
+        return 0.0, {}
+
+    def _blame(self, t: int, worth: Mapping[str, tuple[float, str]]) -> None:
+        """Keep that an hour has no dispatch, and why."""
+        element = max(worth, key=lambda each: worth[each][0], default="supply")
+        self.without_dispatch.setdefault(t, (f"{_BASE_CASE}: {element}", worth.get(element, (0.0, ""))[1]))
 
     def _raise(self, megawatts: Mapping[str, float]) -> None:
         """Raise ratings by MW of s_nom."""
@@ -231,13 +264,12 @@ class Redispatch:
         self._stacked = None
 
     def _hour(self, t: int, draw: Floats, weights: Floats) -> tuple[int, Floats, float, float, str, str] | None:
-        blocked = (t, np.ones(self._loads), 0.0, 0.0, _NO_DISPATCH, "")
-        if self._infeasible[t]:
-            return blocked
-        self._set(t, draw)
-        if not self._secure(t):
-            self._infeasible[t] = True
-            return blocked
+        if t not in self.without_dispatch:
+            self._set(t, draw)
+            if not self._secure(t):
+                self._blame(t, self._proof(t)[1])
+        if t in self.without_dispatch:
+            return t, np.ones(self._loads), 0.0, 0.0, *self.without_dispatch[t]
         solution = self._solver.getSolution()
         values = np.asarray(solution.col_value)
         served = values[-self._loads :]

@@ -33,6 +33,7 @@ from pypsa_aidc.headroom.service.reinforcement import reinforcement
 from pypsa_aidc.headroom.service.request import Budget, Relief, Request
 from pypsa_aidc.headroom.service.year import Upgrade, Years, check_upgrades, chosen_years, network_of
 from pypsa_aidc.network.carriers import electric
+from pypsa_aidc.plain import counted
 
 _YEAR = (8760.0, 8784.0)
 
@@ -112,6 +113,9 @@ def service_study(
     -----
     The first of a queue takes the last of what limits it: with redispatch, others may then get nothing although they
     hardly load that element. Compare with ``"largest sum"``.
+
+    An hour in which even the base case has no dispatch within all limits leaves nothing for redispatch; a note, the
+    limiter ``"base case: …"`` and the upgrades name the elements.
 
     Budgets count the hours of the snapshots, by their weightings; a note says so where these are not a year.
     Flows are those of linear power flow. Voltages and stability are not looked at.
@@ -261,7 +265,8 @@ def _of_year(
     notes, parts = list(case.notes), []
     total = float(hours.weight.sum())
     if not _YEAR[0] <= total <= _YEAR[1]:
-        notes.append(f"the snapshots stand for {total:,.6g} hours, not a year: budgets count within these")
+        span = f"{total:,.6g} hour{'' if total == 1 else 's'}"
+        notes.append(f"the snapshots stand for {span}, not a year: budgets count within these")
     buses = [request.bus for request in batch]
     most = np.array([request.at(year) for request in batch])
     terms = [_terms(request, relief) for request, relief in zip(batch, reliefs, strict=True)]
@@ -291,9 +296,14 @@ def _of_year(
             found = served(limits, given, firm, hours, options.fairness)
         if found.gap > 1e-3:
             notes.append(f"conditional sizes ({method}) may be {100 * found.gap:.2g} % below the largest sum")
-        parts.append(
-            MethodAnswer(method, firm, found, reinforcement(limits, most, options.unit_costs, case.network.snapshots))
-        )
+        missing = reinforcement(limits, most, options.unit_costs, case.network.snapshots)
+        parts.append(MethodAnswer(method, firm, found, missing))
+        if isinstance(limits, Redispatch) and limits.without_dispatch:
+            element, outage = next(iter(limits.without_dispatch.values()))
+            notes.append(
+                f"in {counted(len(limits.without_dispatch), 'snapshot')} no dispatch keeps all limits even without the "
+                f"requests ({element}{f' after {outage}' if outage else ''}): with redispatch nothing fits there"
+            )
     return YearAnswer(
         year, tuple(batch), tuple(reliefs), tuple(terms), most, hours, case.network.snapshots, tuple(parts),
         tuple(notes), fingerprint(n),
