@@ -44,6 +44,7 @@ class AIDC(Results):
 
     add = _asks(network.add)
     add_fleet = _asks(network.add_fleet)
+    add_behind_the_meter = _asks(network.add_behind_the_meter)
     update = _asks(network.update)
     remove = _asks(network.remove)
     refresh = _asks(network.refresh)

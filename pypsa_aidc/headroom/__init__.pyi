@@ -19,6 +19,7 @@ from .service.answer import ServiceStudy
 from .service.contingency import Contingency
 from .service.rating import Ratings
 from .service.request import Budget, Request
+from .service.site_envelope import SiteEnvelope, site_envelope
 from .service.study import check_study, service_study
 from .service.year import Upgrade
 
@@ -38,6 +39,7 @@ __all__ = [
     "Request",
     "Screen",
     "ServiceStudy",
+    "SiteEnvelope",
     "Upgrade",
     "Zones",
     "ac_check",
@@ -57,5 +59,6 @@ __all__ = [
     "screen_calls",
     "screen_region",
     "service_study",
+    "site_envelope",
     "training_headroom",
 ]

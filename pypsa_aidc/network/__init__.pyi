@@ -6,6 +6,7 @@ from .files.cases import from_case
 from .files.exchange import export, load
 from .files.freeze import freeze, is_frozen, thaw
 from .information import mean_network, value_of_information
+from .loads.behind import UPS, Battery, Genset, add_behind_the_meter
 from .loads.decisions import record
 from .loads.fleet.add import add_fleet
 from .loads.fleet.fleet import Fleet
@@ -30,11 +31,14 @@ from .whatif import break_even, compare, values
 __all__ = [
     "KINDS",
     "SCENARIOS",
+    "UPS",
     "AuditReport",
+    "Battery",
     "Finding",
     "Findings",
     "Fleet",
     "FleetTerms",
+    "Genset",
     "Load",
     "Network",
     "Result",
@@ -42,6 +46,7 @@ __all__ = [
     "RollingResult",
     "Site",
     "add",
+    "add_behind_the_meter",
     "add_fleet",
     "add_fleet_constraints",
     "audit",

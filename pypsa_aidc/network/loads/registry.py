@@ -210,8 +210,21 @@ def remove(n: pypsa.Network, name: str) -> None:
     faults.require(name in known, "name", name, f"one of {sorted(known)}")
     faults.raise_any()
     known[name].remove(n, name)
+    for component, own in behind_the_meter(n, name).items():
+        n.remove(component, own)
     if not n.c.generators.dynamic["p"].empty:
         outdate(n, f"{name!r} was removed")
+
+
+def behind_the_meter(n: pypsa.Network, name: str) -> dict[str, list[str]]:
+    """Names of what `n.aidc.add_behind_the_meter` has added to a load, by component."""
+    own = re.compile(re.escape(name) + " (battery|UPS|genset( [0-9]+)?)")
+    found = {}
+    for component in ("StorageUnit", "Generator"):
+        carrier = n.c[component].static["carrier"]
+        made = names(carrier.index[carrier.isin(("AIDC battery", "AIDC UPS", "AIDC genset"))])
+        found[component] = [unit for unit in made if own.fullmatch(unit)]
+    return found
 
 
 def list_loads(n: pypsa.Network) -> pd.DataFrame:
