@@ -85,6 +85,15 @@ def fleet(
     gap: Annotated[
         list[str] | None, typer.Option(help="START:END, hours in which the record was down, repeatable.")
     ] = None,
+    notice: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Notice of a call, h, repeatable: keep what is running at it and outlasts the call; job lists."
+        ),
+    ] = None,
+    call: Annotated[
+        list[int] | None, typer.Option(help="Duration of calls with a notice, h, repeatable; 1, 2, 4, 8 by default.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder that keeps partition results, to resume.")] = None,
     max_rejected: Annotated[float, typer.Option(help="Largest share of faulty rows that is only counted.")] = 0.01,
     draws: Annotated[int, typer.Option(help="Draws of the power model.")] = 300,
@@ -93,9 +102,16 @@ def fleet(
     dry_run: DryRunOption = False,
 ) -> None:
     """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
+    reply.faults.require(
+        trace is not None or not notice, "--notice", notice, "nothing: the synthetic fleet is no job list"
+    )
+    reply.faults.require(bool(notice) or not call, "--call", call, "nothing without --notice")
+    reply.faults.raise_any()
     central, gaps = _model(reply, rating or [], idle or [], pue), _gaps(reply, gap or [])
     declared = _declared(reply, zone, column or [], constant or [], word or [], unit or [], window)
     if trace is not None and layout == "found" and _holds_power(trace):
+        reply.faults.require(not notice, "--notice", notice, "nothing: samples of power do not say when work began")
+        reply.faults.raise_any()
         _measured(reply, trace, out, declared, mapping, central, inspect, figures, dry_run)
         return
     declared.pop("power", None)
@@ -118,7 +134,13 @@ def fleet(
             execution: fleets.Execution | None = made.execution
         else:
             statistics = fleets.Statistics.of(
-                found, keep=keep, max_rejected=max_rejected, gaps=gaps, retired=retired or []
+                found,
+                keep=keep,
+                max_rejected=max_rejected,
+                gaps=gaps,
+                retired=retired or [],
+                notices=notice or [],
+                calls=call or (1, 2, 4, 8),
             )
             has_summary = found.layout.kind == "hourly" and bool(found.summary)
             execution = fleets.Execution.of(found, keep=keep) if has_summary else None

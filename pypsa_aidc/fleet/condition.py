@@ -88,7 +88,7 @@ class Condition:
         Parameters
         ----------
         series
-            By stamps with a zone; one value an hour, of which the hours of the trace are looked at.
+            By stamps with a zone, of the beginning of what they measure; the mean of each hour of the trace counts.
         hours, origin
             Of the trace: `Envelope.data["hour"]` and `Envelope.origin`.
         share
@@ -111,7 +111,9 @@ class Condition:
         faults.require(bool(origin), "origin", origin, "a trace of stamps")
         faults.number("share", share, above=0, at_most=1)
         faults.raise_any()
-        values = series.tz_convert("UTC").reindex(moments(hours, origin)).to_numpy(dtype=float)
+        index = pd.DatetimeIndex(series.index).tz_convert("UTC")
+        hour = (index - moments(np.zeros(1, np.int64), origin)[0]) // pd.Timedelta(hours=1)
+        values = series.groupby(hour).mean().reindex(hours).to_numpy(dtype=float)
         there = np.isfinite(values)
         faults.require(
             bool(there.any()), "series", f"{series.index.min()} … {series.index.max()}", "hours of the trace"

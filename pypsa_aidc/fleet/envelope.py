@@ -19,6 +19,7 @@ from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.trace import telemetry
 from pypsa_aidc.fleet.trace.audit import Coverage, coverage_of, warn_of_holes
 from pypsa_aidc.fleet.trace.statistics import Statistics
+from pypsa_aidc.fleet.windows import running_minima
 from pypsa_aidc.plain import read_saved
 from pypsa_aidc.progress import waiting
 
@@ -47,7 +48,8 @@ class Envelope:
     ----------
     data : xarray.Dataset
         `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
-        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and
+        NaN in missing hours. From a job list on demand `lasting_power` and `lasting_active` (notice × call × hour ×
+        cluster), see `lasting`. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and
         `origin` (moment of hour 0) where the trace has stamps.
 
     Raises
@@ -266,16 +268,12 @@ class Envelope:
         power_model = model or PowerModel()
         hours, valid = statistics.hours, statistics.valid
         clusters = statistics.clusters
-        cells = statistics.cells.with_columns(
-            layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
-            pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
-        )
+        cells = statistics.cells
         standing, active = cell_power(cells, power_model)
         running = (cells["state"].cast(pl.String) == "active").to_numpy()
         host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
         host += power_model.host_share * (standing + active)
-        place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()
-        index = place * len(LAYERS) + cells["layer_code"].to_numpy()
+        index = _places(cells, statistics, mapping)
         shape = (hours.size, len(clusters), len(LAYERS))
 
         def by_layer(values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
@@ -287,6 +285,8 @@ class Envelope:
         for name, values in _capacity(statistics, clusters, power_model).items():
             values[~valid] = np.nan
             data[name] = (("hour", "cluster"), values, {"units": "MW"})
+        if statistics.lasting is not None:
+            data |= _lasting(statistics, mapping, power_model)
         return Envelope(
             xr.Dataset(
                 data,
@@ -399,6 +399,51 @@ class Envelope:
         warn_of_size(result)
         return result
 
+    def lasting(self, notice: float, duration: int) -> Envelope:
+        """Envelope by the hour in which a call starts, where only what outlasts the call is eligible.
+
+        That is the eligible work that had begun at least `notice` before and goes on to the end of the call: power that
+        is known when the call is announced, and does not go away by itself. Its K over one hour is K of the
+        call. All other eligible work counts as floor here. It is a lower bound where nothing new is started during a
+        call either: then all eligible work that would have run is relief, which is K of the envelope itself.
+
+        Parameters
+        ----------
+        notice
+            h from the announcement to the start of a call; one of those that the trace was read for.
+        duration
+            h of a call; likewise.
+
+        Returns
+        -------
+        Envelope
+            Hours whose call would touch a missing hour, or go beyond the trace, are missing.
+
+        Raises
+        ------
+        InputError
+            A notice or duration that the trace was not read for.
+        """
+        faults = Faults("Lasting work")
+        remedy = "Of a job list, Statistics.of(trace, notices=…, calls=…) (--notice, --call) says it."
+        for name, value, axis in (("notice", notice, "notice"), ("duration", duration, "call")):
+            known = self.data[axis].to_numpy().tolist() if "lasting_power" in self.data else []
+            faults.require(value in known, name, value, f"one of {known} h, which the trace was read for", remedy)
+        faults.raise_any()
+        at = {"notice": notice, "call": duration}
+        starts = running_minima(np.where(self.valid, 1.0, np.nan), (duration,))[duration]
+        whole = xr.DataArray(np.append(starts, np.full(self.valid.size - starts.size, np.nan)) == 1, dims="hour")
+        data = self.data.copy(deep=True)
+        for name in ("power", "active"):
+            before = data[name].sel(layer="eligible", drop=True)
+            # Sums of the same jobs differ in the last bits.
+            kept = np.minimum(self.data[f"lasting_{name}"].sel(at, drop=True), before)
+            data[name].loc[{"layer": "floor"}] += before - kept
+            data[name].loc[{"layer": "eligible"}] = kept
+        for name in VARIABLES:
+            data[name] = data[name].where(whole).transpose(*VARIABLES[name][0])
+        return Envelope(data.drop_dims(("notice", "call")))
+
     def at_lowest(self) -> Envelope:
         """Envelope of the lowest sample of each hour instead of its mean: K of it holds within the hour too.
 
@@ -449,7 +494,8 @@ class Envelope:
         faults.require(common.size > 0, "hours", "none in common", "hours that both have")
         faults.raise_any()
         hours = np.arange(common.min(), common.max() + 1)
-        data, theirs = self.data.sel(hour=hours).copy(deep=True), theirs.reindex(hour=hours)
+        data = self.data.sel(hour=hours).drop_dims(("notice", "call"), errors="ignore").copy(deep=True)
+        theirs = theirs.reindex(hour=hours)
         gone = ~(theirs["power"] >= 0).all(("cluster", "layer"))
         for name in ("power", "active", "host_active"):
             data[name].loc[{"layer": chosen}] = theirs[name].sel(layer=chosen)
@@ -532,6 +578,34 @@ class Envelope:
         warn_of_holes(coverage_of(result.valid), source)
         warn_of_size(result)
         return result
+
+
+def _places(cells: pl.DataFrame, statistics: Statistics, mapping: Mapping) -> Any:
+    """Position of each cell in an array of hours × clusters × layers."""
+    clusters = statistics.clusters
+    codes = cells.select(
+        layer=layer_of(mapping).to_physical().cast(pl.Int64),
+        cluster=pl.col("cluster").cast(pl.String).cast(pl.Enum(clusters)).to_physical().cast(pl.Int64),
+    )
+    place = (cells["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + codes["cluster"].to_numpy()
+    return place * len(LAYERS) + codes["layer"].to_numpy()
+
+
+def _lasting(statistics: Statistics, mapping: Mapping, model: PowerModel) -> dict[str, Any]:
+    """Power of eligible work that outlasts a call, by notice, duration of the call, hour of its start, and cluster."""
+    assert statistics.lasting is not None
+    cells = statistics.lasting
+    notices, calls = (cells[name].unique().sort() for name in ("notice", "call"))
+    shape = (notices.len(), calls.len(), statistics.hours.size, len(statistics.clusters), len(LAYERS))
+    block = cells["notice"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    block = block * calls.len() + cells["call"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    index = block * int(np.prod(shape[2:])) + _places(cells, statistics, mapping)
+    standing, active = cell_power(cells, model)
+    made: dict[str, Any] = {"notice": ("notice", notices.to_numpy()), "call": ("call", calls.to_numpy())}
+    for name, watts in (("lasting_power", standing + active), ("lasting_active", active)):
+        cube = np.bincount(index, watts, int(np.prod(shape))).reshape(shape)[..., LAYERS.index("eligible")]
+        made[name] = (("notice", "call", "hour", "cluster"), cube, {"units": "MW"})
+    return made
 
 
 HUGE = 5000.0

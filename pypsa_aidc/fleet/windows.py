@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
@@ -76,6 +77,17 @@ def successes(windows: int, reliability: float) -> int:
     (18, 4216)
     """
     return -(-windows * round(reliability * RELIABILITY_STEP) // RELIABILITY_STEP)
+
+
+def least_windows(reliability: float) -> int:
+    """Fewest windows that say anything about a reliability: one in which a call may fall short, 20 at 95 %.
+
+    Examples
+    --------
+    >>> least_windows(0.95), least_windows(0.99), least_windows(1.0)
+    (20, 100, 20)
+    """
+    return math.ceil(round(1 / (1 - reliability), 6)) if reliability < 1 else 20
 
 
 def dependable(minima: npt.ArrayLike, reliabilities: Sequence[float], method: Method = "sup") -> Floats:

@@ -160,18 +160,35 @@ def test_from_a_slurm_dump_to_terms(tmp_path):
     told = run("fleet", dump, "--zone", "UTC", "--inspect", *out)
     assert "priority 'preempt' means low" in told
     assert fleet.Layout.read(tmp_path / "out" / "trace.yaml").zone == "UTC"
-    run("fleet", dump, "--layout", str(tmp_path / "out" / "trace.yaml"), "--draws", "2", "--no-figures", *out)
+    run(
+        "fleet",
+        dump,
+        "--layout",
+        str(tmp_path / "out" / "trace.yaml"),
+        "--draws",
+        "2",
+        "--no-figures",
+        "--notice",
+        1,
+        *out,
+    )
     envelope = str(tmp_path / "out" / "envelope.nc")
     run("surface", envelope, "--derating", "measured", "--no-figures", *out)
     terms = json.loads((tmp_path / "out" / "terms.json").read_text())
     assert terms["basis"]["derating"] == 1.0
     # Above rest, 16 GPUs of 96 W are always there; 64 are in calls that begin in the evening of Tokyo.
     assert terms["conditional MW"] == pytest.approx(16 * 96 / 1e6)
-    run("surface", envelope, "--when", "weekday-evenings", "--zone", "Asia/Tokyo", "--no-figures", *out)
+    run("surface", envelope, "--when", "weekday-evenings", "--zone", "Asia/Tokyo", "--notice", 1, "--no-figures", *out)
     terms = json.loads((tmp_path / "out" / "terms.json").read_text())
     assert terms["conditional MW"] == pytest.approx(64 * 96 / 1e6)
     with pytest.raises(InputError, match="--when"):
         run("surface", envelope, "--when", "sundays", *out)
+    peaks = tmp_path / "heat.csv"
+    peaks.write_text("at,C\n2026-01-05 10:00,30\n", encoding="utf-8")
+    with pytest.raises(InputError, match="stamps with a zone.*--zone"):
+        run("surface", envelope, "--when", f"peaks:{peaks}", *out)
+    with pytest.raises(InputError, match=r"notice: given 2.0.*one of \[1.0\] h"):
+        run("surface", envelope, "--notice", 2.0, *out)
 
 
 def test_from_meters_to_terms(tmp_path):

@@ -148,6 +148,6 @@ def test_terms_under_a_condition_need_enough_windows():
 def test_the_sheet_lists_what_a_trace_cannot_know():
     sheet = fleet.Contract.of(daily(), 4, 0.95).to_dict()
     assert sheet["conditional MW"] == 1.0
-    assert {"price", "voltage", "notice", "exit date"} <= set(sheet["missing"])
+    assert {"price", "voltage", "notice h", "exit date"} <= set(sheet["missing"])
     assert all(sheet[name] is None for name in sheet["missing"])
     assert json.loads(json.dumps(sheet))["longest event h"] == 4

@@ -137,13 +137,61 @@ def resampled(
     result = np.empty((replicates, len(durations), len(reliabilities)))
     minima = running_minima(series, durations)
     for column, h in enumerate(track(durations, "bootstrap, by duration")):
-        order = np.argsort(minima[h], axis=-1)
-        for row in range(replicates):
-            values, ranks = (minima[h], order) if series.ndim == 1 else (minima[h][row], order[row])
-            ranks = ranks[: int((~np.isnan(values)).sum())]
-            counts = drawn.counts(row, h)[ranks]
-            result[row, column] = weighted_dependable(values[ranks], counts, reliabilities, method)
+        result[:, column] = _replicates(minima[h], drawn, h, reliabilities, method)
     return result
+
+
+def _replicates(minima: Floats, drawn: Blocks, duration: int, reliabilities: Sequence[float], method: Method) -> Floats:
+    """K of every replicate from window minima of shape (windows,) or (replicates, windows)."""
+    order = np.argsort(minima, axis=-1)
+    result = np.empty((len(drawn.starts), len(reliabilities)))
+    for row in range(len(result)):
+        values, ranks = (minima, order) if minima.ndim == 1 else (minima[row], order[row])
+        ranks = ranks[: int((~np.isnan(values)).sum())]
+        counts = drawn.counts(row, duration)[ranks]
+        result[row] = weighted_dependable(values[ranks], counts, reliabilities, method)
+    return result
+
+
+def paired_interval(
+    own: Floats, other: Floats, duration: int, reliability: float, method: Method = "sup", block: int = 168
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Percentiles 5 and 95 of K of some windows, and of its ratio to K of others, of 200 replicates of the same blocks.
+
+    Parameters
+    ----------
+    own, other : array of shape (windows,)
+        Window minima by the hour of their start, MW; NaN for those that do not count.
+    duration
+        Of the windows, h.
+    reliability, method
+        Of K.
+    block
+        Of hours that stay together, h.
+
+    Returns
+    -------
+    pair of pairs, or None
+        MW, and a share. None where the windows are within one or two blocks, or in more than one replicate out of 20
+        none of them counts: such an interval would say nothing.
+
+    Examples
+    --------
+    >>> paired_interval(np.full(1000, 2.0), np.full(1000, 4.0), 1, 0.95)
+    ((2.0, 2.0), (0.5, 0.5))
+    """
+    hours = own.size + duration - 1
+    if duration >= block or hours < 3 * block:
+        return None
+    drawn = blocks(hours, block)
+    K, beside = (_replicates(minima, drawn, duration, (reliability,), method)[:, 0] for minima in (own, other))
+    there = np.isfinite(K) & np.isfinite(beside)
+    if there.mean() < 0.95:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(beside[there] > 0, K[there] / beside[there], 1.0)
+    low, high = np.quantile(np.stack([K[there], ratio]), [0.05, 0.95], axis=1)
+    return (float(low[0]), float(high[0])), (float(low[1]), float(high[1]))
 
 
 @dataclass(frozen=True, repr=False)

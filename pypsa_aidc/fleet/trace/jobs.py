@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -434,10 +434,12 @@ def _without_stale(ran: pl.DataFrame) -> pl.DataFrame:
 
 # ------------------------------------------------------------------------------------------- from jobs to cells
 @waiting("jobs of the trace")
-def aggregated_jobs(trace: Trace) -> Hourly:
+def aggregated_jobs(trace: Trace, notices: Sequence[float] = (), durations: Sequence[int] = ()) -> Hourly:
     """Reduce a job list to cells; CPU load is unknown throughout.
 
-    Every hour in the window of the list is observed: where no job ran, the fleet was idle.
+    Every hour in the window of the list is observed: where no job ran, the fleet was idle. For each of `notices` and
+    `durations`, h, cells of what outlasts a call: from `notice` after its start to ``duration − 1`` h before its end, a
+    job had begun when a call that starts then was announced, and runs until it is over.
     """
     spans, audit = read_jobs(trace)
     first, last, notes = observed_hours(trace, spans, audit.origin)
@@ -454,6 +456,37 @@ def aggregated_jobs(trace: Trace) -> Hourly:
     spans = spans.with_columns(
         end=pl.when("running").then(pl.max_horizontal("end", pl.lit(float(last)))).otherwise("end")
     )
+    parts = [
+        _cells(
+            spans.with_columns(
+                begun := pl.col("start") + notice, pl.max_horizontal(begun, pl.col("end") - (h - 1)).alias("end")
+            ),
+            first,
+            last,
+            pl.col("hour") == first,
+        ).select(pl.lit(float(notice)).alias("notice"), pl.lit(h, dtype=pl.Int64).alias("call"), pl.all())
+        for notice in notices
+        for h in durations
+    ]
+    stock = _stock(trace)
+    if (
+        "accelerator" not in {**trace.layout.pod_columns, **trace.layout.constants}
+        and "tres" not in trace.layout.pod_columns
+    ):
+        sums = stock.group_by("cluster").agg(pl.col("servers", "gpus", "cores").sum())
+        stock = sums.with_columns(accelerator=pl.lit("mixed")).sort("cluster")
+    capacity = stock.join(pl.DataFrame({"hour": np.arange(first, last)}), how="cross")
+    return Hourly(
+        _cells(spans, first, last),
+        capacity.select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items()).sort(KEYS[:3]),
+        audit,
+        np.arange(first, last),
+        pl.concat(parts) if parts else None,
+    )
+
+
+def _cells(spans: pl.DataFrame, first: int, last: int, empty: pl.Expr | None = None) -> pl.DataFrame:
+    """Cells of jobs over the hours ``first … last − 1``, those without GPU-hours only where `empty` holds."""
     names = list(KEYS[1:5])
     table = spans.with_columns(group=pl.struct(names).rank("dense").cast(pl.Int64) - 1).sort("group")
     kinds = table.unique("group", maintain_order=True).select(names)
@@ -481,21 +514,8 @@ def aggregated_jobs(trace: Trace) -> Hourly:
             for name in held.columns
         },
     )
-    cells = cells.filter(pl.col("gpu_hours") > 0)
-    stock = _stock(trace)
-    if (
-        "accelerator" not in {**trace.layout.pod_columns, **trace.layout.constants}
-        and "tres" not in trace.layout.pod_columns
-    ):
-        sums = stock.group_by("cluster").agg(pl.col("servers", "gpus", "cores").sum())
-        stock = sums.with_columns(accelerator=pl.lit("mixed")).sort("cluster")
-    capacity = stock.join(pl.DataFrame({"hour": np.arange(first, last)}), how="cross")
-    return Hourly(
-        cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items()).sort(KEYS),
-        capacity.select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items()).sort(KEYS[:3]),
-        audit,
-        np.arange(first, last),
-    )
+    cells = cells.filter((pl.col("gpu_hours") > 0) | (pl.lit(False) if empty is None else empty))
+    return cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items()).sort(KEYS)
 
 
 def observed_hours(trace: Trace, spans: pl.DataFrame, origin: str = "") -> tuple[int, int, dict[str, int]]:
