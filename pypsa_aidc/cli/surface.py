@@ -13,6 +13,7 @@ from pypsa_aidc import fleet as fleets
 from pypsa_aidc.cli.contract import LEAST_HOURS, PortfolioOption, named
 from pypsa_aidc.cli.fleet import PAPER
 from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.series import stamped_series
 from pypsa_aidc.cli.verb import DryRunOption
 from pypsa_aidc.errors import InputError
 
@@ -167,8 +168,6 @@ def _measure(
 
 def _condition(reply: Reply, load: fleets.Envelope, when: str | None, zone: str | None) -> fleets.Condition | None:
     """Windows that count, from the command line."""
-    import pandas as pd
-
     faults = reply.faults
     if when is None:
         faults.require(zone is None, "--zone", zone, "none without --when")
@@ -182,33 +181,8 @@ def _condition(reply: Reply, load: fleets.Envelope, when: str | None, zone: str 
         return fleets.Condition(start_hours=range(17, 20), weekdays=range(5), zone=zone or "UTC")
     faults.require(kind == "peaks" and bool(path), "--when", when, "weekday-evenings, or peaks:FILE")
     faults.raise_any()
-    try:
-        table = pd.read_csv(path)
-        stamps = pd.DatetimeIndex(pd.to_datetime(table.iloc[:, 0], utc=_names_zones(table.iloc[:, 0])))
-        values = pd.to_numeric(table.iloc[:, 1])
-    except (OSError, ValueError, IndexError) as error:
-        faults.add("--when", path, f"a CSV of stamps with a zone and values ({str(error).splitlines()[0]})")
-        faults.raise_any()
-    remedy = "Give the zone that the file is written in, e.g. --zone America/Chicago."
-    faults.require(
-        stamps.tz is not None or zone is not None, "--when", str(table.iloc[0, 0]), "stamps with a zone", remedy
-    )
-    faults.require(stamps.tz is None or zone is None, "--zone", zone, "none: the stamps of the file name theirs")
-    faults.raise_any()
-    try:
-        stamps = stamps.tz_localize(zone, ambiguous="NaT", nonexistent="NaT") if stamps.tz is None else stamps
-    except (KeyError, ValueError, OSError):
-        faults.add("--zone", zone, "a time zone, e.g. America/Chicago")
-        faults.raise_any()
-    series = pd.Series(values.to_numpy(), stamps)[stamps.notna()]
+    series = stamped_series(faults, "--when", path, zone)
     return fleets.Condition.peaks(series, load.data["hour"].to_numpy(), load.origin)
-
-
-def _names_zones(stamps: pd.Series) -> bool:
-    """Whether the first stamp says its zone, as ``Z`` or ``+01:00``."""
-    import pandas as pd
-
-    return bool(len(stamps)) and pd.Timestamp(stamps.iloc[0]).tz is not None
 
 
 def _derating(reply: Reply, text: str) -> float | Literal["measured"]:

@@ -412,7 +412,8 @@ class Contract:
             rebound=rebound,
             checkpoint=checkpoint,
             recovery_share=recovery_share,
-            pue=envelope.pue,
+            # Of the coolest hour: cooling that follows may take off no more.
+            pue=float(envelope.pue_by_hour.to_numpy()[envelope.valid].min()),
             recalibrate_after=recalibrate_after,
             signed=signed,
             notice=notice,

@@ -14,6 +14,7 @@ import polars as pl
 import xarray as xr
 
 from pypsa_aidc.errors import Faults, UnitWarning, checked
+from pypsa_aidc.fleet.cooling import HIGHEST, Curve, pue_by_hour
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.trace import telemetry
@@ -49,8 +50,9 @@ class Envelope:
     data : xarray.Dataset
         `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
         NaN in missing hours. From a job list on demand `lasting_power` and `lasting_active` (notice × call × hour ×
-        cluster), see `lasting`. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and
-        `origin` (moment of hour 0) where the trace has stamps.
+        cluster), see `lasting`; with a PUE that is no constant, `pue` (hour). Attributes `pue` (of all energy),
+        `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and `origin` (moment of hour 0) where the trace has
+        stamps.
 
     Raises
     ------
@@ -87,6 +89,9 @@ class Envelope:
             faults.require(not (values < 0).any(), name, float(np.nanmin(values, initial=0)), "MW of at least 0")
             faults.require(not np.isinf(values).any(), name, "inf", "finite MW")
         excess = float(np.nanmax((self.data["active"] - self.data["power"]).to_numpy(), initial=0))
+        if "pue" in self.data:
+            factors = self.data["pue"].to_numpy()[valid] if self.data["pue"].dims == ("hour",) else np.zeros(1)
+            faults.require(bool((factors >= 1).all()), "pue", self.data["pue"].dims, "at least 1 in each valid hour")
         faults.require(excess <= 1e-9, "active", f"{excess:g} MW above power", "at most the power of the layer")
         faults.raise_any()
 
@@ -126,8 +131,14 @@ class Envelope:
 
     @property
     def pue(self) -> float:
-        """Facility over IT power."""
+        """Facility over IT energy."""
         return float(self.data.attrs["pue"])
+
+    @property
+    def pue_by_hour(self) -> xr.DataArray:
+        """Facility over IT power; dimension hour."""
+        constant = xr.full_like(self.data["hour"], self.pue, dtype=float)
+        return self.data.get("pue", constant)
 
     @property
     def valid(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -153,7 +164,7 @@ class Envelope:
     @property
     def facility(self) -> xr.DataArray:
         """IT power times PUE, MW; dimension hour."""
-        return (self.pue * self.it).rename("facility")
+        return (self.pue_by_hour * self.it).rename("facility")
 
     def layers(self) -> xr.DataArray:
         """Fleet power by layer, MW; dimensions hour × layer."""
@@ -215,9 +226,9 @@ class Envelope:
         faults.raise_any()
         variable = self.data["active" if boundary == "idle-retained" else "power"]
         chosen = variable.sel(layer="eligible", cluster=list(self.portfolio(portfolio)), drop=True)
-        factor = self.pue if response == "average" else 1.0
+        factor = self.pue_by_hour if response == "average" else 1.0
         attrs = {"units": "MW", "boundary": boundary, "response": response}
-        return (factor * chosen).rename("relief").assign_attrs(attrs)
+        return (chosen * factor).rename("relief").assign_attrs(attrs)
 
     def peak(self, window: int = 168, least: int = 24) -> xr.DataArray:
         """Empirical peak: highest facility power of the trailing `window` hours, MW (App. E of [2]).
@@ -398,6 +409,50 @@ class Envelope:
         warn_of_holes(coverage_of(result.valid), power.audit.source)
         warn_of_size(result)
         return result
+
+    def with_pue(self, pue: float | Curve | pd.Series[float], temperature: pd.Series[float] | None = None) -> Envelope:
+        """Put another PUE in the place of this one.
+
+        Parameters
+        ----------
+        pue
+            A number, 1 … 3; pairs of outdoor temperature, °C, and PUE; or PUE by stamps with a zone.
+        temperature
+            °C by stamps with a zone, for a curve.
+
+        Returns
+        -------
+        Envelope
+            Its `facility` is PUE times `it` in every hour; its `pue` is facility over IT energy.
+
+        Raises
+        ------
+        InputError
+            As `pypsa_aidc.fleet.cooling.pue_by_hour`.
+
+        Examples
+        --------
+        >>> rows = pd.DataFrame({"hour": [0, 1], "cluster": "c", "layer": "eligible", "power": [10.0, 30.0]})
+        >>> metered = Envelope.from_frame(rows, source="a meter")
+        >>> metered = Envelope(metered.data.assign_attrs(origin="2026-07-01T00:00Z"))
+        >>> outdoors = pd.Series([10.0, 30.0], pd.date_range("2026-07-01", periods=2, freq="h", tz="UTC"))
+        >>> metered = metered.with_pue([(0.0, 1.1), (40.0, 1.5)], outdoors)
+        >>> metered.facility.to_numpy().round(9).tolist(), round(metered.pue, 9)
+        ([12.0, 42.0], 1.35)
+        """
+        data = self.data.drop_vars("pue", errors="ignore")
+        if isinstance(pue, (int, float)):
+            faults = Faults("PUE")
+            faults.number("pue", pue, at_least=1, at_most=HIGHEST)
+            faults.require(temperature is None, "temperature", "given", "none: PUE is a number")
+            faults.raise_any()
+            return Envelope(data.assign_attrs(pue=float(pue)))
+        hourly = pue_by_hour(pue, data["hour"].to_numpy(), self.origin, self.valid, temperature)
+        it = self.it.to_numpy()
+        energy = float(np.nansum(it))
+        mean = float(np.nansum(hourly * it) / energy) if energy else float(np.nanmean(hourly[self.valid]))
+        attrs = {"units": "1", "long_name": "facility over IT power"}
+        return Envelope(data.assign(pue=("hour", hourly, attrs)).assign_attrs(pue=mean))
 
     def lasting(self, notice: float, duration: int) -> Envelope:
         """Envelope by the hour in which a call starts, where only what outlasts the call is eligible.
