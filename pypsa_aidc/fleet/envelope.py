@@ -551,6 +551,10 @@ class Envelope:
         hours = np.arange(common.min(), common.max() + 1)
         data = self.data.sel(hour=hours).drop_dims(("notice", "call"), errors="ignore").copy(deep=True)
         theirs = theirs.reindex(hour=hours)
+        shares = [
+            one["power"].sel(hour=common, layer=chosen).sum(("cluster", "layer")).mean() for one in (theirs, data)
+        ]
+        warn_of_ratio(float(shares[0]), float(shares[1]), str(measured.data.attrs["source"]))
         gone = ~(theirs["power"] >= 0).all(("cluster", "layer"))
         for name in ("power", "active", "host_active"):
             data[name].loc[{"layer": chosen}] = theirs[name].sel(layer=chosen)
@@ -571,9 +575,9 @@ class Envelope:
         ----------
         frame : pandas.DataFrame
             Columns `hour` (whole number), `cluster`, `layer` (one of `LAYERS`), `power` (MW) and optionally `active`
-            (MW; taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing
-            hours, so an idle one needs a row of 0 MW; a cluster and layer without a row in an hour that is there
-            draws 0.
+            (MW; taken equal to `power` if absent: no idle draw stays behind). An hour is missing if a cluster that was
+            there before has no row in it, so an idle cluster needs a row of 0 MW; a layer without a row in an hour in
+            which its cluster has one draws 0.
         source
             Where the numbers come from.
         pue
@@ -621,9 +625,11 @@ class Envelope:
         table = table.assign(**{name: numbers[name] for name in numbers}, cluster=table["cluster"].astype(str))
         table["hour"] = table["hour"].astype(int)
         cube = table.set_index(["hour", "cluster", "layer"])[["power", "active"]].to_xarray()
-        cube = cube.reindex(layer=list(LAYERS)).fillna(0.0)
         hours = np.arange(int(cube["hour"].min()), int(cube["hour"].max()) + 1)
-        cube = cube.reindex(hour=hours).transpose("hour", "cluster", "layer")
+        there = (cube["power"] >= -np.inf).any("layer").reindex(hour=hours, fill_value=False)
+        silent = (~there & (there.cumsum("hour") > 0)).any("cluster")
+        cube = cube.reindex(hour=hours, layer=list(LAYERS)).fillna(0.0).where(~silent)
+        cube = cube.transpose("hour", "cluster", "layer")
         nothing = xr.zeros_like(cube["power"]) + 0 * cube["power"]
         cube = cube.assign(host_active=nothing, host_idle=nothing.sum("layer", skipna=False))
         cube = cube.assign(unallocated=cube["host_idle"])
@@ -665,6 +671,19 @@ def _lasting(statistics: Statistics, mapping: Mapping, model: PowerModel) -> dic
 
 HUGE = 5000.0
 """MW; no data center draws more, so that power above it was probably given in kW or W."""
+
+
+UNLIKE = 20.0
+"""Times above or below GPUs times rating, beyond which measured power was probably given in another unit."""
+
+
+def warn_of_ratio(measured: float, modelled: float, source: str) -> None:
+    """Warn the caller's caller of measured power that GPUs times rating could not draw, or only in another unit."""
+    if measured > 0 and modelled > 0 and not 1 / UNLIKE <= measured / modelled <= UNLIKE:
+        text = (
+            f"{measured:.4g} MW measured, {modelled:.4g} MW by GPUs and ratings: is the unit W, kW or MW as declared?"
+        )
+        warnings.warn(f"{source}: {text}", UnitWarning, stacklevel=3)
 
 
 def warn_of_size(envelope: Envelope) -> None:

@@ -53,6 +53,9 @@ CHEAP = 0.5
 """Share of the hours of a list that must be left where a beginning or end is dropped on suspicion."""
 SAMPLE = 100_000
 """Rows at the beginning of a list that tell how it writes its stamps."""
+SILENT_ENDS = "hours at an end of the list in which a cluster has no job, which count as 0 MW"
+SILENCE = 3.0
+"""Times its longest idle stretch, from which on the silence of a cluster is none of its own."""
 MANY = 20
 """Jobs from which on it is: the beginning of a short list is most of it."""
 
@@ -451,7 +454,10 @@ def aggregated_jobs(trace: Trace, notices: Sequence[float] = (), durations: Sequ
         last - first <= LONGEST_TRACE, "spans", f"hours {first} … {last}", f"at most {LONGEST_TRACE} hours", remedy
     )
     faults.raise_any()
-    audit = replace(audit, noted={**audit.noted, **notes})
+    ends = silent_ends(spans, first, last)
+    notes |= {SILENT_ENDS: sum(ends.values())} if ends else {}
+    examples = {SILENT_ENDS: f"cluster {name}, {silent:,} h" for name, silent in list(ends.items())[:1]}
+    audit = replace(audit, noted={**audit.noted, **notes}, examples={**audit.examples, **examples})
     # Jobs that still run do so to the end of a declared window, which may be later than the last event of the list.
     spans = spans.with_columns(
         end=pl.when("running").then(pl.max_horizontal("end", pl.lit(float(last)))).otherwise("end")
@@ -560,6 +566,28 @@ def observed_hours(trace: Trace, spans: pl.DataFrame, origin: str = "") -> tuple
     notes = {SURVIVORS: first - int(np.floor(begin)), LEFTOVERS: int(np.ceil(finish)) - last}
     partial = {SURVIVORS: first == whole[0], LEFTOVERS: last == whole[1]}
     return first, last, {reason: hours for reason, hours in notes.items() if hours > 0 and not partial[reason]}
+
+
+def silent_ends(spans: pl.DataFrame, first: int, last: int) -> dict[str, int]:
+    """Hours at the ends of a list in which a cluster of many jobs has none, though it never was idle for that long.
+
+    A dump of one cluster that covers less time than those of others looks like that; the hours count as 0 MW.
+
+    Examples
+    --------
+    >>> hours = np.arange(30.0)
+    >>> silent_ends(pl.DataFrame({"cluster": ["a"] * 30, "start": hours, "end": hours + 1}), 0, 100)
+    {'a': 70}
+    """
+    found = {}
+    for (name,), jobs in sorted(spans.group_by("cluster"), key=lambda item: str(item[0][0])):
+        start, order = jobs["start"].to_numpy(), np.argsort(jobs["start"].to_numpy())
+        busy = np.maximum.accumulate(jobs["end"].to_numpy()[order])
+        inner = float((start[order][1:] - busy[:-1]).max(initial=0.0))
+        silent = max(int(start.min()) - first, last - int(np.ceil(busy[-1])))
+        if start.size >= MANY and silent > max(24.0, SILENCE * inner):
+            found[str(name)] = silent
+    return found
 
 
 def _declared(trace: Trace, window: Any, origin: str) -> tuple[int, int]:

@@ -15,7 +15,15 @@ import polars as pl
 
 from pypsa_aidc.errors import Faults, UnitWarning, checked
 from pypsa_aidc.fleet.trace import hourly, jobs
-from pypsa_aidc.fleet.trace.audit import Audit, Coverage, EraWarning, coverage_of, merged, warn_of_holes
+from pypsa_aidc.fleet.trace.audit import (
+    Audit,
+    Coverage,
+    CoverageWarning,
+    EraWarning,
+    coverage_of,
+    merged,
+    warn_of_holes,
+)
 from pypsa_aidc.fleet.trace.hourly import SLACK, replace_table
 from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
 from pypsa_aidc.fleet.trace.stamps import LONGEST_TRACE
@@ -275,6 +283,10 @@ class Statistics:
             first = f", first {audit.examples[looks]}" if looks in audit.examples else ""
             text = f"{audit.noted[looks]} {looks}{first}"
             warnings.warn(f"'{trace.folder}': {text}: fractions?", UnitWarning, stacklevel=2)
+        if jobs.SILENT_ENDS in audit.noted:
+            text = f"{audit.noted[jobs.SILENT_ENDS]} {jobs.SILENT_ENDS}, first {audit.examples[jobs.SILENT_ENDS]}"
+            remedy = "if its list ends there, declare window="
+            warnings.warn(f"{audit.source}: {text}; {remedy}", CoverageWarning, stacklevel=2)
         for word, hour in result.eras().items():
             text = f"{word} first appears on day {hour // 24}; before that, its absence may mean nothing"
             warnings.warn(f"{audit.source}: {text}", EraWarning, stacklevel=2)
