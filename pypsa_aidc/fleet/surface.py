@@ -62,10 +62,9 @@ class Surface:
             faults.require(present, "data", sorted(map(str, self.data.data_vars)), f"'{name}' over {' × '.join(dims)}")
         faults.raise_any()
         durations, reliabilities = (self.data[name].to_numpy().tolist() for name in wanted["K"])
+        K, windows = self.data["K"].to_numpy(), self.data["windows"].to_numpy()
         check_grid(faults, durations, reliabilities)
-        for duration in durations:
-            row = self.data["K"].sel(duration=duration).to_numpy()
-            valid = int(self.data["windows"].sel(duration=duration))
+        for duration, row, valid in zip(durations, K, windows, strict=True):
             where = f"K at {duration} h"
             faults.require(not (row < 0).any(), where, row.tolist(), "MW of at least 0")
             faults.require(valid == 0 or not np.isnan(row).any(), where, row.tolist(), "no gap: there are windows")

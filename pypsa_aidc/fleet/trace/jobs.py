@@ -456,8 +456,11 @@ def aggregated_jobs(trace: Trace, notices: Sequence[float] = (), durations: Sequ
     faults.raise_any()
     ends = silent_ends(spans, first, last)
     notes |= {SILENT_ENDS: sum(ends.values())} if ends else {}
-    examples = {SILENT_ENDS: f"cluster {name}, {silent:,} h" for name, silent in list(ends.items())[:1]}
-    audit = replace(audit, noted={**audit.noted, **notes}, examples={**audit.examples, **examples})
+    examples = dict(audit.examples)
+    if ends:
+        name = next(iter(ends))
+        examples[SILENT_ENDS] = f"cluster {name}, {ends[name]:,} h"
+    audit = replace(audit, noted={**audit.noted, **notes}, examples=examples)
     # Jobs that still run do so to the end of a declared window, which may be later than the last event of the list.
     spans = spans.with_columns(
         end=pl.when("running").then(pl.max_horizontal("end", pl.lit(float(last)))).otherwise("end")
