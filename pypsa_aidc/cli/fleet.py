@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ import typer
 
 from pypsa_aidc import fleet as fleets
 from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.series import stamped_series
 from pypsa_aidc.cli.verb import DryRunOption
 from pypsa_aidc.errors import InputError
 
@@ -81,9 +82,27 @@ def fleet(
     idle: Annotated[
         list[str] | None, typer.Option(help="W at rest, repeatable: A100=55; 20 % of the rating by default.")
     ] = None,
-    pue: Annotated[float, typer.Option(help="Facility over IT power.")] = 1.2,
+    pue: Annotated[
+        str,
+        typer.Option(
+            help="Facility over IT power, 1 … 3: a number, curve:FILE (CSV of outdoor °C and PUE, with --temperature), "
+            "or series:FILE (CSV of stamps and PUE)."
+        ),
+    ] = "1.2",
+    temperature: Annotated[
+        Path | None, typer.Option(help="CSV of stamps and outdoor °C, for --pue curve:FILE.", show_default=False)
+    ] = None,
     gap: Annotated[
         list[str] | None, typer.Option(help="START:END, hours in which the record was down, repeatable.")
+    ] = None,
+    notice: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Notice of a call, h, repeatable: keep what is running at it and outlasts the call; job lists."
+        ),
+    ] = None,
+    call: Annotated[
+        list[int] | None, typer.Option(help="Duration of calls with a notice, h, repeatable; 1, 2, 4, 8 by default.")
     ] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder that keeps partition results, to resume.")] = None,
     max_rejected: Annotated[float, typer.Option(help="Largest share of faulty rows that is only counted.")] = 0.01,
@@ -93,10 +112,18 @@ def fleet(
     dry_run: DryRunOption = False,
 ) -> None:
     """Turn a trace into hourly power by cluster and layer: envelope.nc, tables, figures 1–3 and 7–12."""
-    central, gaps = _model(reply, rating or [], idle or [], pue), _gaps(reply, gap or [])
+    reply.faults.require(
+        trace is not None or not notice, "--notice", notice, "nothing: the synthetic fleet is no job list"
+    )
+    reply.faults.require(bool(notice) or not call, "--call", call, "nothing without --notice")
+    reply.faults.raise_any()
+    factor, by_hour = _pue(reply, pue, temperature, zone)
+    central, gaps = _model(reply, rating or [], idle or [], factor), _gaps(reply, gap or [])
     declared = _declared(reply, zone, column or [], constant or [], word or [], unit or [], window)
     if trace is not None and layout == "found" and _holds_power(trace):
-        _measured(reply, trace, out, declared, mapping, central, inspect, figures, dry_run)
+        reply.faults.require(not notice, "--notice", notice, "nothing: samples of power do not say when work began")
+        reply.faults.raise_any()
+        _measured(reply, trace, out, declared, mapping, central, by_hour, inspect, figures, dry_run)
         return
     declared.pop("power", None)
     found = (
@@ -118,12 +145,18 @@ def fleet(
             execution: fleets.Execution | None = made.execution
         else:
             statistics = fleets.Statistics.of(
-                found, keep=keep, max_rejected=max_rejected, gaps=gaps, retired=retired or []
+                found,
+                keep=keep,
+                max_rejected=max_rejected,
+                gaps=gaps,
+                retired=retired or [],
+                notices=notice or [],
+                calls=call or (1, 2, 4, 8),
             )
             has_summary = found.layout.kind == "hourly" and bool(found.summary)
             execution = fleets.Execution.of(found, keep=keep) if has_summary else None
         reply.synthetic = statistics.synthetic
-        _load(statistics, mapping, draws, seed, central, reply, figures)
+        central = _load(statistics, mapping, draws, seed, central, by_hour, reply, figures)
         _aggregation(statistics, central, reply, seed, figures)
         if execution is not None:
             _scheduler(statistics, execution, central, reply, figures)
@@ -138,13 +171,17 @@ def _load(
     draws: int,
     seed: int,
     central: fleets.PowerModel,
+    pue: tuple[Any, ...],
     reply: Reply,
     figures: bool,
-) -> None:
-    """Envelope, tables and figures 1, 3, 7 and 12."""
+) -> fleets.PowerModel:
+    """Envelope, tables and figures 1, 3, 7 and 12; the model, with the PUE of all energy, about which is drawn."""
     reply.line(str(statistics.audit))
     reply.line(f"hours used: {statistics.coverage}")
     envelope = fleets.Envelope.of(statistics, mapping, central)
+    if pue:
+        envelope = envelope.with_pue(*pue)
+        central = replace(central, pue=envelope.pue)
     envelope.save(reply.file("envelope.nc"))
     ensemble = fleets.ensemble(statistics, fleets.power_draws(draws, seed, central))
     if len(statistics.audit.to_frame()):
@@ -161,6 +198,7 @@ def _load(
         reply.figure("figure_03_boundary", plot_boundary(envelope))
         reply.figure("figure_07_components", plot_components(envelope))
         reply.figure("figure_12_layers", envelope.plot())
+    return central
 
 
 def _holds_power(path: Path) -> bool:
@@ -176,6 +214,7 @@ def _measured(
     declared: dict[str, Any],
     mapping: Literal["conservative", "central", "liberal"],
     central: fleets.PowerModel,
+    pue: tuple[Any, ...],
     inspect: bool,
     figures: bool,
     dry_run: bool,
@@ -193,6 +232,7 @@ def _measured(
     power = read_power(path, mapping=mapping, rest=central.idle_watts, **asked)
     reply.line(str(power.audit))
     envelope = fleets.Envelope.of_power(power, mapping, central)
+    envelope = envelope.with_pue(*pue) if pue else envelope
     reply.line(f"hours used: {envelope.coverage}, a sample every {envelope.data.attrs['cadence']}")
     if inspect:
         reply.table(power.hours.head(10).to_pandas(), "First hours, MW and MW/min")
@@ -315,6 +355,37 @@ def _model(reply: Reply, ratings: list[str], idle: list[str], pue: float) -> fle
         rest[name] = watts or 0.0
     faults.raise_any()
     return fleets.PowerModel(ratings=listed, other_rating=other, idle=rest, pue=pue)
+
+
+def _pue(reply: Reply, text: str, temperature: Path | None, zone: str | None) -> tuple[float, tuple[Any, ...]]:
+    """PUE of the command line: a number, and what `Envelope.with_pue` takes if it is none."""
+    import pandas as pd
+
+    from pypsa_aidc.fleet.cooling import HIGHEST
+
+    faults = reply.faults
+    kind, parting, path = text.partition(":")
+    faults.require(
+        kind == "curve" or temperature is None, "--temperature", temperature, "nothing without --pue curve:FILE"
+    )
+    number = _number(text)
+    if number is not None:
+        faults.number("--pue", number, at_least=1, at_most=HIGHEST)
+        faults.raise_any()
+        return number, ()
+    known = bool(parting) and kind in ("curve", "series")
+    faults.require(known, "--pue", text, f"a number of 1 … {HIGHEST:g}, curve:FILE or series:FILE")
+    faults.require(kind != "curve" or temperature is not None, "--temperature", None, "a CSV of stamps and outdoor °C")
+    faults.raise_any()
+    if kind == "series":
+        return 1.2, (stamped_series(faults, "--pue", path, zone),)
+    try:
+        points = pd.read_csv(path).iloc[:, :2].astype(float)
+    except (OSError, ValueError) as error:
+        faults.add("--pue", path, f"a CSV of °C and PUE ({str(error).splitlines()[0]})")
+        faults.raise_any()
+    assert temperature is not None
+    return 1.2, (points.to_numpy().tolist(), stamped_series(faults, "--temperature", temperature, zone))
 
 
 def _gaps(reply: Reply, texts: list[str]) -> list[tuple[float, float]]:

@@ -12,6 +12,7 @@ from pypsa_aidc import fleet as fleets
 from pypsa_aidc.cli.contract import LEAST_HOURS, PortfolioOption, named
 from pypsa_aidc.cli.fleet import PAPER
 from pypsa_aidc.cli.reply import Reply
+from pypsa_aidc.cli.series import stamped_series
 from pypsa_aidc.cli.verb import DryRunOption
 from pypsa_aidc.errors import InputError
 
@@ -44,7 +45,20 @@ def surface(
             show_default=False,
         ),
     ] = None,
-    zone: Annotated[str, typer.Option(help="Zone of weekday-evenings, e.g. America/Chicago.")] = "UTC",
+    zone: Annotated[
+        str | None,
+        typer.Option(
+            help="Zone of weekday-evenings (UTC by default), or of stamps of peaks that name none: America/Chicago.",
+            show_default=False,
+        ),
+    ] = None,
+    notice: Annotated[
+        float | None,
+        typer.Option(help="h from the announcement of a call to its start, for the terms; one that fleet was given."),
+    ] = None,
+    response: Annotated[
+        float | None, typer.Option(help="h that a stop takes, at most the notice; for the terms.")
+    ] = None,
     lowest: Annotated[
         bool, typer.Option("--lowest", help="Lowest sample of each hour instead of its mean, for telemetry.")
     ] = False,
@@ -66,6 +80,8 @@ def surface(
     names = load.portfolio(named(portfolio))
     common: dict[str, Any] = {"portfolio": names, "boundary": boundary}
     condition = _condition(reply, load, when, zone)
+    if notice is not None:
+        load.lasting(notice, 4)  # Refuses what the trace was not read for.
     factor = _derating(reply, derating)
     grid_of = (sorted(set(duration or DURATIONS)), sorted(set(reliability or RELIABILITIES)))
     faults = reply.faults
@@ -76,7 +92,8 @@ def surface(
         reply.rehearsed({"envelope": envelope}, f"{hours} hours of {len(names)} clusters", out)
         return
     with reply.into(out):
-        coverage = _measure(load, *grid_of, q, seed, common, reply, figures, condition, factor)
+        terms = {"q": q, "derating": factor, "notice": notice, "response": response, "condition": condition}
+        coverage = _measure(load, *grid_of, q, seed, common, reply, figures, terms)
     asked = {"envelope": envelope, "portfolio": names, "boundary": boundary, "q": q}
     reply.answer(**asked, coverage=coverage, synthetic=reply.synthetic)
 
@@ -90,12 +107,12 @@ def _measure(
     common: dict[str, Any],
     reply: Reply,
     figures: bool,
-    condition: fleets.Condition | None,
-    derating: float | Literal["measured"],
+    asked: dict[str, Any],
 ) -> str:
     """Write surface, tables and figures, and return which hours were used."""
     import pandas as pd
 
+    condition = asked["condition"]
     surfaces = {
         method: fleets.Surface.of(load, durations, reliabilities, q=q, method=method, condition=condition, **common)
         for method in ("sup", "linear")
@@ -104,9 +121,12 @@ def _measure(
     reply.line(f"hours used: {coverage}")
     surfaces["sup"].save(reply.file("surface.nc"))
     for method, surface in surfaces.items():
-        grid = pd.DataFrame(surface.K.to_pandas()).assign(windows=surface.data["windows"].to_series())
+        grid = pd.DataFrame(surface.K.where(surface.told).to_pandas())
+        grid = grid.assign(windows=surface.data["windows"].to_series())
         grid.columns = [str(name) for name in grid.columns]
-        reply.keep(f"surface_{method}", grid, f"K, MW, method {method}, q = {q:g}")
+        reply.keep(f"surface_{method}", grid, f"K before derating, MW, method {method}, q = {q:g}")
+    if not surfaces["sup"].told.all():
+        reply.note(f"K is left out where fewer windows count than say anything about a reliability: {condition!r}")
     # Terms, counterfactuals and figures have the grid of the paper.
     usual = fleets.Surface.of(load, q=q, **common)
     if not usual.windows[4]:
@@ -123,7 +143,7 @@ def _measure(
     stand_ins = fleets.representations(load, method="linear")
     reply.keep("representations", stand_ins, f"Representations, method linear (cf. Table 6 of {PAPER})")
     try:
-        terms = fleets.Contract.of(load, 4, 0.95, q=q, derating=derating, condition=condition, **common)
+        terms = fleets.Contract.of(load, 4, 0.95, **asked, **common)
         reply.keep("terms", terms.to_frame(), "Terms of a four-hour product at 95 %, method sup")
         fleets.TermSheet.of(terms, str(load.data.attrs["source"])).write(reply.file("terms.json"))
     except InputError as error:
@@ -135,19 +155,21 @@ def _measure(
     if load.data.sizes["hour"] >= LEAST_HOURS:
         tests = [fleets.Backtest.of(load, normalised=kind, **common) for kind in (False, True)]
         reply.keep("backtest", tests[0].summary, "Rolling origin, absolute MW, target 95 %")
+        measured = tests[0].derating
+        derated = pd.DataFrame({"K": [usual.at(h, 0.95) for h in measured.index], "derating": measured})
+        derated["derated K"] = derated["K"] * derated["derating"]
+        reply.keep("derated", derated, f"K at 95 % of all windows, MW, and times the measured derating, q = {q:g}")
         reply.keep("backtest_normalised", tests[1].summary, "Rolling origin, normalised by mean, target 95 %")
     if figures:
         _figures(load, usual, counterfactuals, eras, tests, reply, common["portfolio"], seed)
     return coverage
 
 
-def _condition(reply: Reply, load: fleets.Envelope, when: str | None, zone: str) -> fleets.Condition | None:
+def _condition(reply: Reply, load: fleets.Envelope, when: str | None, zone: str | None) -> fleets.Condition | None:
     """Windows that count, from the command line."""
-    import pandas as pd
-
     faults = reply.faults
     if when is None:
-        faults.require(zone == "UTC", "--zone", zone, "none without --when weekday-evenings")
+        faults.require(zone is None, "--zone", zone, "none without --when")
         faults.raise_any()
         return None
     kind, _, path = when.partition(":")
@@ -155,18 +177,11 @@ def _condition(reply: Reply, load: fleets.Envelope, when: str | None, zone: str)
         remedy = "Its trace has hours without stamps: in Python, give a Condition of your own."
         faults.require(bool(load.origin), "--when", when, "an envelope with a calendar", remedy)
         faults.raise_any()
-        return fleets.Condition(start_hours=range(17, 20), weekdays=range(5), zone=zone)
+        return fleets.Condition(start_hours=range(17, 20), weekdays=range(5), zone=zone or "UTC")
     faults.require(kind == "peaks" and bool(path), "--when", when, "weekday-evenings, or peaks:FILE")
     faults.raise_any()
-    try:
-        table = pd.read_csv(path)
-        stamps = pd.to_datetime(table.iloc[:, 0], utc=True)
-        values = pd.to_numeric(table.iloc[:, 1])
-    except (OSError, ValueError, IndexError) as error:
-        faults.add("--when", path, f"a CSV of stamps with a zone and values ({str(error).splitlines()[0]})")
-        faults.raise_any()
-    series = pd.Series(values.to_numpy(), pd.DatetimeIndex(stamps))
-    return fleets.Condition.peaks(series[~series.index.duplicated()], load.data["hour"].to_numpy(), load.origin)
+    series = stamped_series(faults, "--when", path, zone)
+    return fleets.Condition.peaks(series, load.data["hour"].to_numpy(), load.origin)
 
 
 def _derating(reply: Reply, text: str) -> float | Literal["measured"]:

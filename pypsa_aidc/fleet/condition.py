@@ -88,7 +88,7 @@ class Condition:
         Parameters
         ----------
         series
-            By stamps with a zone; one value an hour, of which the hours of the trace are looked at.
+            By stamps with a zone, of the beginning of what they measure; the mean of each hour of the trace counts.
         hours, origin
             Of the trace: `Envelope.data["hour"]` and `Envelope.origin`.
         share
@@ -106,12 +106,8 @@ class Condition:
         [False, True, False]
         """
         faults = Faults("Condition")
-        stamped = isinstance(series.index, pd.DatetimeIndex) and series.index.tz is not None
-        faults.require(stamped, "series", type(series.index).__name__, "stamps with a zone")
-        faults.require(bool(origin), "origin", origin, "a trace of stamps")
         faults.number("share", share, above=0, at_most=1)
-        faults.raise_any()
-        values = series.tz_convert("UTC").reindex(moments(hours, origin)).to_numpy(dtype=float)
+        values = hourly_means(series, hours, origin, "series", faults)
         there = np.isfinite(values)
         faults.require(
             bool(there.any()), "series", f"{series.index.min()} … {series.index.max()}", "hours of the trace"
@@ -161,6 +157,19 @@ class Condition:
         if self.weekdays is not None:
             starts &= np.isin(weekday, self.weekdays)
         return within, starts
+
+
+def hourly_means(
+    series: pd.Series[float], hours: npt.NDArray[np.int64], origin: str, name: str, faults: Faults
+) -> npt.NDArray[np.float64]:
+    """Mean of a series by stamps in each hour of a trace, NaN where it has none; faults with it are raised."""
+    stamped = isinstance(series.index, pd.DatetimeIndex) and series.index.tz is not None
+    faults.require(stamped, name, type(series.index).__name__, "stamps with a zone")
+    faults.require(bool(origin), "origin", origin, "a trace of stamps")
+    faults.raise_any()
+    index = pd.DatetimeIndex(series.index).tz_convert("UTC")
+    hour = (index - moments(np.zeros(1, np.int64), origin)[0]) // pd.Timedelta(hours=1)
+    return np.asarray(series.groupby(hour).mean().reindex(hours), dtype=float)
 
 
 def moments(hours: npt.NDArray[np.int64], origin: str, zone: str = "UTC") -> pd.DatetimeIndex:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,25 +15,15 @@ from pypsa_aidc.fleet.condition import Condition
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
 from pypsa_aidc.fleet.studies.backtest import WEEK, Backtest
-from pypsa_aidc.fleet.surface import Surface
-from pypsa_aidc.fleet.windows import Method
+from pypsa_aidc.fleet.studies.uncertainty import paired_interval
+from pypsa_aidc.fleet.surface import Surface, window_minima
+from pypsa_aidc.fleet.windows import Method, dependable, least_windows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST_WEEKS = 12
 """Of a trace whose K can be tested: eight weeks of training, four of test."""
-
-
-def least_windows(reliability: float) -> int:
-    """Fewest windows that say anything about a reliability: one in which a call may fall short, 20 at 95 %.
-
-    Examples
-    --------
-    >>> least_windows(0.95), least_windows(0.99), least_windows(1.0)
-    (20, 100, 20)
-    """
-    return math.ceil(round(1 / (1 - reliability), 6)) if reliability < 1 else 20
 
 
 def net_energy_ratio(duration: float, rebound: float = 1.0, checkpoint: float = 1.0) -> float:
@@ -87,6 +76,15 @@ class Contract:
         Weeks after which K must be estimated anew, above 0; a backtest tests no further than its test weeks.
     signed
         Day from which `recalibrate_after` counts; None if not signed.
+    notice
+        h from the announcement of a call to its start, for which `power` holds; None if it holds for all eligible work
+        that would have run, whenever it began.
+    response
+        h that a stop takes, e.g. to write checkpoints, at most `notice`; None if not said.
+    floor
+        Power at the meter that stays on in a call, MW, not exceeded with the reliability; None if not known.
+    interval
+        `power` in the 5th and the 95th percentile of a block bootstrap, MW; None if the trace is too short for one.
     portfolio
         The clusters.
     source
@@ -122,6 +120,10 @@ class Contract:
     pue: float = 1.2
     recalibrate_after: float = 4.0
     signed: date | None = None
+    notice: float | None = None
+    response: float | None = None
+    floor: float | None = None
+    interval: tuple[float, float] | None = None
     portfolio: tuple[str, ...] = field(default=(), repr=False)
     source: str = ""
     synthetic: bool = False
@@ -141,6 +143,12 @@ class Contract:
         faults.number("recovery_share", self.recovery_share, above=0, at_most=1)
         faults.number("pue", self.pue, at_least=1)
         faults.number("recalibrate_after", self.recalibrate_after, above=0)
+        for name in ("notice", "response", "floor"):
+            if getattr(self, name) is not None:
+                faults.number(name, getattr(self, name), at_least=0)
+        slow = self.response is not None and self.notice is not None and self.response > self.notice
+        remedy = "A stop that takes longer than the notice is late for the call."
+        faults.require(not slow, "response", self.response, f"at most the notice, {self.notice} h", remedy)
         faults.raise_any()
 
     @property
@@ -215,6 +223,10 @@ class Contract:
             ("realised fraction q", 100 * self.q, "%"),
             ("derating", 100 * self.derating, "%"),
             ("K before q and derating", self.power, "MW"),
+            *([] if self.interval is None else [("K before them, 5 … 95 %", _span(self.interval), "MW")]),
+            *([] if self.notice is None else [("notice", self.notice, "h")]),
+            *([] if self.response is None else [("response time", self.response, "h")]),
+            *([] if self.floor is None else [("stays on at the meter, at most", self.floor, "MW")]),
             ("clusters", len(self.portfolio), ""),
             ("net over gross curtailed energy", 100 * self.net_energy, "%"),
             ("rebound of a call", self.rebound_energy, "MWh"),
@@ -268,6 +280,8 @@ class Contract:
         recovery_share: float = 0.1,
         recalibrate_after: float = 4.0,
         signed: date | None = None,
+        notice: float | None = None,
+        response: float | None = None,
         condition: Condition | None = None,
     ) -> Contract:
         """Terms that the history of a fleet supports.
@@ -281,8 +295,11 @@ class Contract:
         derating
             See `Contract`; ``"measured"`` takes what the rolling origin of `Backtest.of` finds for this product. If the
             trace is long enough for it, `basis` says what it finds, applied or not.
-        q, rebound, checkpoint, recovery_share, recalibrate_after, signed
+        q, rebound, checkpoint, recovery_share, recalibrate_after, signed, response
             See `Contract`.
+        notice
+            K of the work that is running when a call is announced, h before it, and goes on to its end
+            (`Envelope.lasting`), instead of all that would have run; `basis` says that K, too.
         condition
             Windows that count, e.g. those of stress hours; at least `least_windows` of them.
 
@@ -296,22 +313,18 @@ class Contract:
             A term outside its range, no window of that duration, too few under a condition, or a trace too short to
             measure the derating.
         """
-        K = Surface.of(
-            envelope,
-            (duration,),
-            (reliability,),
-            portfolio=portfolio,
-            boundary=boundary,
-            method=method,
-            condition=condition,
-        )
-        names, attrs = envelope.portfolio(portfolio), K.data.attrs
+        names = envelope.portfolio(portfolio)
+        usual: dict[str, Any] = {"portfolio": names, "boundary": boundary, "method": method}
+        # Lasting work is by the hour in which a call starts: K of the call is its K over one hour.
+        load, span = (envelope, duration) if notice is None else (envelope.lasting(notice, duration), 1)
+        K = Surface.of(load, (span,), (reliability,), condition=condition, **usual)
+        windows, attrs = K.windows[span], K.data.attrs
         faults = Faults("Contract")
         least = least_windows(reliability)
-        enough = condition is None or K.windows[duration] >= least
         remedy = "Take a longer trace, a wider condition or a lower reliability."
-        faults.require(enough, "condition", f"{K.windows[duration]} windows", f"at least {least}", remedy)
-        tested = _tested(envelope, duration, reliability, names, boundary, method)
+        enough = condition is None or windows >= least
+        faults.require(enough, "condition", f"{windows} windows", f"at least {least}", remedy)
+        tested = _tested(load, span, reliability, usual)
         measured = derating == "measured"
         if measured and tested is None:
             remedy = "Give a number, or 1 for none."
@@ -320,8 +333,9 @@ class Contract:
         applied = float(derating) if not isinstance(derating, str) or tested is None else tested
         rolling = "trace too short" if tested is None else f"{100 * tested:.4g} %"
         rest = envelope.data["power"].sel(cluster=list(names), layer=["floor", "shift"])
+        interval, compared = _confidence(envelope, load, (duration, span), reliability, condition, usual)
         return Contract(
-            power=K.at(duration, reliability),
+            power=K.at(span, reliability),
             duration=duration,
             reliability=reliability,
             noneligible=float(rest.sum(("cluster", "layer"), skipna=False).mean()),
@@ -330,9 +344,14 @@ class Contract:
             rebound=rebound,
             checkpoint=checkpoint,
             recovery_share=recovery_share,
-            pue=envelope.pue,
+            # Of the coolest hour: cooling that follows may take off no more.
+            pue=float(envelope.pue_by_hour.to_numpy()[envelope.valid].min()),
             recalibrate_after=recalibrate_after,
             signed=signed,
+            notice=notice,
+            response=response,
+            floor=_floor(envelope, duration, reliability, condition, names, boundary),
+            interval=interval,
             portfolio=names,
             source=str(envelope.data.attrs["source"]),
             synthetic=envelope.synthetic,
@@ -340,8 +359,9 @@ class Contract:
                 "eligible work (mapping)": str(attrs["mapping"]),
                 "boundary": boundary,
                 "power model": str(attrs.get("power_model", "not recorded")),
-                "hours used": str(attrs["coverage"]),
-                "estimate of K": f"{method}, {K.windows[duration]:,} windows",
+                "hours used": str(envelope.coverage),
+                "estimate of K": f"{method}, {windows:,} windows",
+                **compared,
                 **({} if condition is None else {"windows that count": repr(condition)}),
                 "derating of the rolling origin": f"{rolling}{', applied' if measured else ', not applied'}",
                 **_measured_within_the_hour(envelope, names),
@@ -349,18 +369,56 @@ class Contract:
         )
 
 
-def _tested(
+def _span(pair: tuple[float, float]) -> str:
+    return " … ".join(f"{edge:.4g}" for edge in pair)
+
+
+def _confidence(
+    envelope: Envelope,
+    load: Envelope,
+    durations: tuple[int, int],
+    reliability: float,
+    condition: Condition | None,
+    usual: dict[str, Any],
+) -> tuple[tuple[float, float] | None, dict[str, str]]:
+    """Interval of K; K of all windows and all work beside it, with the interval of the ratio, of the same blocks."""
+    hours, origin = envelope.data["hour"].to_numpy(), envelope.origin
+    powers = [
+        one.relief(usual["portfolio"], usual["boundary"]).sum("cluster", skipna=False) for one in (envelope, load)
+    ]
+    plain, own = (
+        window_minima(power.to_numpy(), hours, (h,), condition if one else None, origin)[h]
+        for one, power, h in zip((False, True), powers, durations, strict=True)
+    )
+    own = own[: plain.size]
+    band = paired_interval(own, plain, durations[0], reliability, usual["method"])
+    if load is envelope and condition is None:
+        return (None, {}) if band is None else (band[0], {})
+    raw = dependable(plain, (reliability,), usual["method"])[0]
+    ratio = "" if band is None else f"; the K of these terms is {_span(band[1])} of it in 5 … 95 % of replicates"
+    return None if band is None else band[0], {"K of all windows and all work": f"{raw:.4g} MW{ratio}"}
+
+
+def _floor(
     envelope: Envelope,
     duration: int,
     reliability: float,
+    condition: Condition | None,
     names: tuple[str, ...],
     boundary: Boundary,
-    method: Method,
-) -> float | None:
+) -> float:
+    """Power at the meter of these clusters that stays on in a call, not exceeded with the reliability, MW."""
+    part = Envelope(envelope.data.sel(cluster=list(names)))
+    rest = (part.facility - part.relief(None, boundary).sum("cluster", skipna=False)).to_numpy()
+    minima = window_minima(-rest, part.data["hour"].to_numpy(), (duration,), condition, part.origin)[duration]
+    return max(0.0, -float(dependable(minima, (reliability,))[0]))
+
+
+def _tested(envelope: Envelope, duration: int, reliability: float, usual: dict[str, Any]) -> float | None:
     """Derating that the rolling origin finds; None if the trace is too short or offers nothing."""
     if envelope.data.sizes["hour"] < LEAST_WEEKS * WEEK or reliability >= 1:
         return None
-    test = Backtest.of(envelope, (duration,), reliability, portfolio=names, boundary=boundary, method=method)
+    test = Backtest.of(envelope, (duration,), reliability, **usual)
     found = float(test.derating[duration]) if duration in test.derating.index else float("nan")
     return found if np.isfinite(found) and found > 0 else None
 

@@ -14,11 +14,13 @@ import polars as pl
 import xarray as xr
 
 from pypsa_aidc.errors import Faults, UnitWarning, checked
+from pypsa_aidc.fleet.cooling import HIGHEST, Curve, pue_by_hour
 from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_of
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.trace import telemetry
 from pypsa_aidc.fleet.trace.audit import Coverage, coverage_of, warn_of_holes
 from pypsa_aidc.fleet.trace.statistics import Statistics
+from pypsa_aidc.fleet.windows import running_minima
 from pypsa_aidc.plain import read_saved
 from pypsa_aidc.progress import waiting
 
@@ -47,8 +49,10 @@ class Envelope:
     ----------
     data : xarray.Dataset
         `power`, `active`, `host_active` (hour × cluster × layer), `host_idle`, `unallocated` (hour × cluster), all MW;
-        NaN in missing hours. Attributes `pue`, `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and
-        `origin` (moment of hour 0) where the trace has stamps.
+        NaN in missing hours. From a job list on demand `lasting_power` and `lasting_active` (notice × call × hour ×
+        cluster), see `lasting`; with a PUE that is no constant, `pue` (hour). Attributes `pue` (of all energy),
+        `mapping`, `power_model`, `source`, `synthetic` (0 or 1), and `origin` (moment of hour 0) where the trace has
+        stamps.
 
     Raises
     ------
@@ -85,6 +89,9 @@ class Envelope:
             faults.require(not (values < 0).any(), name, float(np.nanmin(values, initial=0)), "MW of at least 0")
             faults.require(not np.isinf(values).any(), name, "inf", "finite MW")
         excess = float(np.nanmax((self.data["active"] - self.data["power"]).to_numpy(), initial=0))
+        if "pue" in self.data:
+            factors = self.data["pue"].to_numpy()[valid] if self.data["pue"].dims == ("hour",) else np.zeros(1)
+            faults.require(bool((factors >= 1).all()), "pue", self.data["pue"].dims, "at least 1 in each valid hour")
         faults.require(excess <= 1e-9, "active", f"{excess:g} MW above power", "at most the power of the layer")
         faults.raise_any()
 
@@ -124,8 +131,14 @@ class Envelope:
 
     @property
     def pue(self) -> float:
-        """Facility over IT power."""
+        """Facility over IT energy."""
         return float(self.data.attrs["pue"])
+
+    @property
+    def pue_by_hour(self) -> xr.DataArray:
+        """Facility over IT power; dimension hour."""
+        constant = xr.full_like(self.data["hour"], self.pue, dtype=float)
+        return self.data.get("pue", constant)
 
     @property
     def valid(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -151,7 +164,7 @@ class Envelope:
     @property
     def facility(self) -> xr.DataArray:
         """IT power times PUE, MW; dimension hour."""
-        return (self.pue * self.it).rename("facility")
+        return (self.pue_by_hour * self.it).rename("facility")
 
     def layers(self) -> xr.DataArray:
         """Fleet power by layer, MW; dimensions hour × layer."""
@@ -213,9 +226,9 @@ class Envelope:
         faults.raise_any()
         variable = self.data["active" if boundary == "idle-retained" else "power"]
         chosen = variable.sel(layer="eligible", cluster=list(self.portfolio(portfolio)), drop=True)
-        factor = self.pue if response == "average" else 1.0
+        factor = self.pue_by_hour if response == "average" else 1.0
         attrs = {"units": "MW", "boundary": boundary, "response": response}
-        return (factor * chosen).rename("relief").assign_attrs(attrs)
+        return (chosen * factor).rename("relief").assign_attrs(attrs)
 
     def peak(self, window: int = 168, least: int = 24) -> xr.DataArray:
         """Empirical peak: highest facility power of the trailing `window` hours, MW (App. E of [2]).
@@ -266,16 +279,12 @@ class Envelope:
         power_model = model or PowerModel()
         hours, valid = statistics.hours, statistics.valid
         clusters = statistics.clusters
-        cells = statistics.cells.with_columns(
-            layer_of(mapping).to_physical().cast(pl.Int64).alias("layer_code"),
-            pl.col("cluster").cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).alias("cluster_code"),
-        )
+        cells = statistics.cells
         standing, active = cell_power(cells, power_model)
         running = (cells["state"].cast(pl.String) == "active").to_numpy()
         host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
         host += power_model.host_share * (standing + active)
-        place = (cells["hour"].to_numpy() - hours[0]) * len(clusters) + cells["cluster_code"].to_numpy()
-        index = place * len(LAYERS) + cells["layer_code"].to_numpy()
+        index = _places(cells, statistics, mapping)
         shape = (hours.size, len(clusters), len(LAYERS))
 
         def by_layer(values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
@@ -287,6 +296,8 @@ class Envelope:
         for name, values in _capacity(statistics, clusters, power_model).items():
             values[~valid] = np.nan
             data[name] = (("hour", "cluster"), values, {"units": "MW"})
+        if statistics.lasting is not None:
+            data |= _lasting(statistics, mapping, power_model)
         return Envelope(
             xr.Dataset(
                 data,
@@ -399,6 +410,95 @@ class Envelope:
         warn_of_size(result)
         return result
 
+    def with_pue(self, pue: float | Curve | pd.Series[float], temperature: pd.Series[float] | None = None) -> Envelope:
+        """Put another PUE in the place of this one.
+
+        Parameters
+        ----------
+        pue
+            A number, 1 … 3; pairs of outdoor temperature, °C, and PUE; or PUE by stamps with a zone.
+        temperature
+            °C by stamps with a zone, for a curve.
+
+        Returns
+        -------
+        Envelope
+            Its `facility` is PUE times `it` in every hour; its `pue` is facility over IT energy.
+
+        Raises
+        ------
+        InputError
+            As `pypsa_aidc.fleet.cooling.pue_by_hour`.
+
+        Examples
+        --------
+        >>> rows = pd.DataFrame({"hour": [0, 1], "cluster": "c", "layer": "eligible", "power": [10.0, 30.0]})
+        >>> metered = Envelope.from_frame(rows, source="a meter")
+        >>> metered = Envelope(metered.data.assign_attrs(origin="2026-07-01T00:00Z"))
+        >>> outdoors = pd.Series([10.0, 30.0], pd.date_range("2026-07-01", periods=2, freq="h", tz="UTC"))
+        >>> metered = metered.with_pue([(0.0, 1.1), (40.0, 1.5)], outdoors)
+        >>> metered.facility.to_numpy().round(9).tolist(), round(metered.pue, 9)
+        ([12.0, 42.0], 1.35)
+        """
+        data = self.data.drop_vars("pue", errors="ignore")
+        if isinstance(pue, (int, float)):
+            faults = Faults("PUE")
+            faults.number("pue", pue, at_least=1, at_most=HIGHEST)
+            faults.require(temperature is None, "temperature", "given", "none: PUE is a number")
+            faults.raise_any()
+            return Envelope(data.assign_attrs(pue=float(pue)))
+        hourly = pue_by_hour(pue, data["hour"].to_numpy(), self.origin, self.valid, temperature)
+        it = self.it.to_numpy()
+        energy = float(np.nansum(it))
+        mean = float(np.nansum(hourly * it) / energy) if energy else float(np.nanmean(hourly[self.valid]))
+        attrs = {"units": "1", "long_name": "facility over IT power"}
+        return Envelope(data.assign(pue=("hour", hourly, attrs)).assign_attrs(pue=mean))
+
+    def lasting(self, notice: float, duration: int) -> Envelope:
+        """Envelope by the hour in which a call starts, where only what outlasts the call is eligible.
+
+        That is the eligible work that had begun at least `notice` before and goes on to the end of the call: power that
+        is known when the call is announced, and does not go away by itself. Its K over one hour is K of the
+        call. All other eligible work counts as floor here. It is a lower bound where nothing new is started during a
+        call either: then all eligible work that would have run is relief, which is K of the envelope itself.
+
+        Parameters
+        ----------
+        notice
+            h from the announcement to the start of a call; one of those that the trace was read for.
+        duration
+            h of a call; likewise.
+
+        Returns
+        -------
+        Envelope
+            Hours whose call would touch a missing hour, or go beyond the trace, are missing.
+
+        Raises
+        ------
+        InputError
+            A notice or duration that the trace was not read for.
+        """
+        faults = Faults("Lasting work")
+        remedy = "Of a job list, Statistics.of(trace, notices=…, calls=…) (--notice, --call) says it."
+        for name, value, axis in (("notice", notice, "notice"), ("duration", duration, "call")):
+            known = self.data[axis].to_numpy().tolist() if "lasting_power" in self.data else []
+            faults.require(value in known, name, value, f"one of {known} h, which the trace was read for", remedy)
+        faults.raise_any()
+        at = {"notice": notice, "call": duration}
+        starts = running_minima(np.where(self.valid, 1.0, np.nan), (duration,))[duration]
+        whole = xr.DataArray(np.append(starts, np.full(self.valid.size - starts.size, np.nan)) == 1, dims="hour")
+        data = self.data.copy(deep=True)
+        for name in ("power", "active"):
+            before = data[name].sel(layer="eligible", drop=True)
+            # Sums of the same jobs differ in the last bits.
+            kept = np.minimum(self.data[f"lasting_{name}"].sel(at, drop=True), before)
+            data[name].loc[{"layer": "floor"}] += before - kept
+            data[name].loc[{"layer": "eligible"}] = kept
+        for name in VARIABLES:
+            data[name] = data[name].where(whole).transpose(*VARIABLES[name][0])
+        return Envelope(data.drop_dims(("notice", "call")))
+
     def at_lowest(self) -> Envelope:
         """Envelope of the lowest sample of each hour instead of its mean: K of it holds within the hour too.
 
@@ -449,7 +549,12 @@ class Envelope:
         faults.require(common.size > 0, "hours", "none in common", "hours that both have")
         faults.raise_any()
         hours = np.arange(common.min(), common.max() + 1)
-        data, theirs = self.data.sel(hour=hours).copy(deep=True), theirs.reindex(hour=hours)
+        data = self.data.sel(hour=hours).drop_dims(("notice", "call"), errors="ignore").copy(deep=True)
+        theirs = theirs.reindex(hour=hours)
+        shares = [
+            one["power"].sel(hour=common, layer=chosen).sum(("cluster", "layer")).mean() for one in (theirs, data)
+        ]
+        warn_of_ratio(float(shares[0]), float(shares[1]), str(measured.data.attrs["source"]))
         gone = ~(theirs["power"] >= 0).all(("cluster", "layer"))
         for name in ("power", "active", "host_active"):
             data[name].loc[{"layer": chosen}] = theirs[name].sel(layer=chosen)
@@ -470,9 +575,9 @@ class Envelope:
         ----------
         frame : pandas.DataFrame
             Columns `hour` (whole number), `cluster`, `layer` (one of `LAYERS`), `power` (MW) and optionally `active`
-            (MW; taken equal to `power` if absent: no idle draw stays behind). Hours that no row names are missing
-            hours, so an idle one needs a row of 0 MW; a cluster and layer without a row in an hour that is there
-            draws 0.
+            (MW; taken equal to `power` if absent: no idle draw stays behind). An hour is missing if a cluster that was
+            there before has no row in it, so an idle cluster needs a row of 0 MW; a layer without a row in an hour in
+            which its cluster has one draws 0.
         source
             Where the numbers come from.
         pue
@@ -520,9 +625,11 @@ class Envelope:
         table = table.assign(**{name: numbers[name] for name in numbers}, cluster=table["cluster"].astype(str))
         table["hour"] = table["hour"].astype(int)
         cube = table.set_index(["hour", "cluster", "layer"])[["power", "active"]].to_xarray()
-        cube = cube.reindex(layer=list(LAYERS)).fillna(0.0)
         hours = np.arange(int(cube["hour"].min()), int(cube["hour"].max()) + 1)
-        cube = cube.reindex(hour=hours).transpose("hour", "cluster", "layer")
+        there = (cube["power"] >= -np.inf).any("layer").reindex(hour=hours, fill_value=False)
+        silent = (~there & (there.cumsum("hour") > 0)).any("cluster")
+        cube = cube.reindex(hour=hours, layer=list(LAYERS)).fillna(0.0).where(~silent)
+        cube = cube.transpose("hour", "cluster", "layer")
         nothing = xr.zeros_like(cube["power"]) + 0 * cube["power"]
         cube = cube.assign(host_active=nothing, host_idle=nothing.sum("layer", skipna=False))
         cube = cube.assign(unallocated=cube["host_idle"])
@@ -534,8 +641,49 @@ class Envelope:
         return result
 
 
+def _places(cells: pl.DataFrame, statistics: Statistics, mapping: Mapping) -> Any:
+    """Position of each cell in an array of hours × clusters × layers."""
+    clusters = statistics.clusters
+    codes = cells.select(
+        layer=layer_of(mapping).to_physical().cast(pl.Int64),
+        cluster=pl.col("cluster").cast(pl.String).cast(pl.Enum(clusters)).to_physical().cast(pl.Int64),
+    )
+    place = (cells["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + codes["cluster"].to_numpy()
+    return place * len(LAYERS) + codes["layer"].to_numpy()
+
+
+def _lasting(statistics: Statistics, mapping: Mapping, model: PowerModel) -> dict[str, Any]:
+    """Power of eligible work that outlasts a call, by notice, duration of the call, hour of its start, and cluster."""
+    assert statistics.lasting is not None
+    cells = statistics.lasting
+    notices, calls = (cells[name].unique().sort() for name in ("notice", "call"))
+    shape = (notices.len(), calls.len(), statistics.hours.size, len(statistics.clusters), len(LAYERS))
+    block = cells["notice"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    block = block * calls.len() + cells["call"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    index = block * int(np.prod(shape[2:])) + _places(cells, statistics, mapping)
+    standing, active = cell_power(cells, model)
+    made: dict[str, Any] = {"notice": ("notice", notices.to_numpy()), "call": ("call", calls.to_numpy())}
+    for name, watts in (("lasting_power", standing + active), ("lasting_active", active)):
+        cube = np.bincount(index, watts, int(np.prod(shape))).reshape(shape)[..., LAYERS.index("eligible")]
+        made[name] = (("notice", "call", "hour", "cluster"), cube, {"units": "MW"})
+    return made
+
+
 HUGE = 5000.0
 """MW; no data center draws more, so that power above it was probably given in kW or W."""
+
+
+UNLIKE = 20.0
+"""Times above or below GPUs times rating, beyond which measured power was probably given in another unit."""
+
+
+def warn_of_ratio(measured: float, modelled: float, source: str) -> None:
+    """Warn the caller's caller of measured power that GPUs times rating could not draw, or only in another unit."""
+    if measured > 0 and modelled > 0 and not 1 / UNLIKE <= measured / modelled <= UNLIKE:
+        text = (
+            f"{measured:.4g} MW measured, {modelled:.4g} MW by GPUs and ratings: is the unit W, kW or MW as declared?"
+        )
+        warnings.warn(f"{source}: {text}", UnitWarning, stacklevel=3)
 
 
 def warn_of_size(envelope: Envelope) -> None:

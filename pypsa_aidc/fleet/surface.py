@@ -24,6 +24,7 @@ from pypsa_aidc.fleet.windows import (
     Method,
     check_grid,
     dependable,
+    least_windows,
     running_minima,
     successes,
 )
@@ -61,10 +62,9 @@ class Surface:
             faults.require(present, "data", sorted(map(str, self.data.data_vars)), f"'{name}' over {' × '.join(dims)}")
         faults.raise_any()
         durations, reliabilities = (self.data[name].to_numpy().tolist() for name in wanted["K"])
+        K, windows = self.data["K"].to_numpy(), self.data["windows"].to_numpy()
         check_grid(faults, durations, reliabilities)
-        for duration in durations:
-            row = self.data["K"].sel(duration=duration).to_numpy()
-            valid = int(self.data["windows"].sel(duration=duration))
+        for duration, row, valid in zip(durations, K, windows, strict=True):
             where = f"K at {duration} h"
             faults.require(not (row < 0).any(), where, row.tolist(), "MW of at least 0")
             faults.require(valid == 0 or not np.isnan(row).any(), where, row.tolist(), "no gap: there are windows")
@@ -110,6 +110,15 @@ class Surface:
         """Number of valid windows by duration, h."""
         return {int(h): int(n) for h, n in self.data["windows"].to_series().items()}  # type: ignore[call-overload]
 
+    @property
+    def told(self) -> xr.DataArray:
+        """Whether there are enough windows to say K; duration × reliability, always so without a condition."""
+        least = [least_windows(float(alpha)) for alpha in self.data["reliability"].to_numpy()]
+        enough: xr.DataArray = self.data["windows"] >= xr.DataArray(least, {"reliability": self.data["reliability"]})
+        unconditional = self.data.attrs.get("condition", "none") == "none"
+        told: xr.DataArray = (enough | unconditional).assign_coords(windows=self.data["windows"])
+        return told
+
     def at(self, duration: float, reliability: float) -> float:
         """Dependable power for any duration and reliability that the grid covers, never more than the data support.
 
@@ -131,7 +140,7 @@ class Surface:
         Raises
         ------
         InputError
-            Outside the grid, or no window there.
+            Outside the grid, no window there, or under a condition fewer than `least_windows` of them.
 
         Examples
         --------
@@ -145,6 +154,14 @@ class Surface:
             "duration", duration, above=0, at_most=float(durations[-1]), remedy="Compute K for longer events."
         )
         faults.number("reliability", reliability, above=0, at_most=float(reliabilities[-1]), remedy="Compute K for it.")
+        faults.raise_any()
+        told = self.told.isel(
+            duration=int(np.searchsorted(durations, duration - 1e-9)),
+            reliability=int(np.searchsorted(reliabilities, reliability - 1e-9)),
+        )
+        remedy = "Take a longer trace, a wider condition or a lower reliability."
+        least = f"at least {least_windows(reliability)}"
+        faults.require(bool(told), "condition", f"{int(told['windows'])} windows", least, remedy)
         faults.raise_any()
         asked = self.K.isel(
             duration=slice(0, int(np.searchsorted(durations, duration - 1e-9)) + 1),

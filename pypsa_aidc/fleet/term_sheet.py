@@ -402,6 +402,8 @@ def _of_contract(terms: Contract, scale: float) -> dict[str, Any]:
     events = int(terms.calls_per_week * 52)
     ramp = terms.basis.get("steepest ramp seen")
     return {
+        "notice_minutes": None if terms.notice is None else 60 * terms.notice,
+        "response_minutes": None if terms.response is None else 60 * terms.response,
         "events_per_year": events,
         "hours_per_year": float(events * terms.duration),
         "spacing_h": terms.spacing,

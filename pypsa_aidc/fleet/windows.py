@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
@@ -78,6 +79,17 @@ def successes(windows: int, reliability: float) -> int:
     return -(-windows * round(reliability * RELIABILITY_STEP) // RELIABILITY_STEP)
 
 
+def least_windows(reliability: float) -> int:
+    """Fewest windows that say anything about a reliability: one in which a call may fall short, 20 at 95 %.
+
+    Examples
+    --------
+    >>> least_windows(0.95), least_windows(0.99), least_windows(1.0)
+    (20, 100, 20)
+    """
+    return math.ceil(round(1 / (1 - reliability), 6)) if reliability < 1 else 20
+
+
 def dependable(minima: npt.ArrayLike, reliabilities: Sequence[float], method: Method = "sup") -> Floats:
     """Largest power that at least a share α of the windows holds: the outer part of Eq. 2 of [2].
 
@@ -116,43 +128,63 @@ def dependable(minima: npt.ArrayLike, reliabilities: Sequence[float], method: Me
     return np.asarray(np.partition(m, sorted(set(ranks)), axis=-1)[..., ranks])
 
 
-def weighted_dependable(
-    ascending: Floats, counts: npt.NDArray[np.int64], reliabilities: Sequence[float], method: Method = "sup"
+def dependable_of_rows(
+    minima: npt.NDArray[Any],
+    counts: npt.NDArray[np.int64],
+    reliabilities: Sequence[float],
+    method: Method = "sup",
+    values: Floats | None = None,
 ) -> Floats:
-    """`dependable` of a multiset that is given as sorted values and how often each occurs.
+    """`dependable` of rows that miss windows of their own.
 
     Parameters
     ----------
-    ascending : array of shape (windows,)
-        Distinct windows sorted by minimum, MW, without NaN.
-    counts : array of shape (windows,)
-        How often each window occurs, at least 0.
+    minima : array of shape (rows, windows)
+        MW, NaN where missing; or their places in `values`, of missing ones above all others. Is put into another order.
+    counts : array of shape (rows,)
+        Windows of each row that are not missing.
     reliabilities, method
         As for `dependable`.
+    values : array of shape (places,)
+        MW.
 
     Returns
     -------
-    array of shape (A,)
-        MW; NaN where all counts are zero.
+    array of shape (rows, A)
+        MW; NaN in rows without a window.
 
     Examples
     --------
-    >>> weighted_dependable(np.array([1.0, 2.0, 3.0]), np.array([1, 0, 3]), [0.75, 1.0])
-    array([3., 1.])
+    >>> rows = np.array([[3.0, 3.0, 1.0, 3.0], [2.0, np.nan, 1.0, np.nan]])
+    >>> dependable_of_rows(rows, np.array([4, 2]), [0.75, 1.0])
+    array([[3., 1.],
+           [1., 1.]])
     """
-    cumulative = np.cumsum(counts)
-    n = int(cumulative[-1]) if cumulative.size else 0
-    if n == 0:
-        return np.full(len(reliabilities), np.nan)
+    rows, last = np.arange(len(minima)), np.maximum(counts - 1, 0)
+    share = 1 - np.asarray(reliabilities)
     if method == "sup":
-        ranks = np.array([n - successes(n, alpha) for alpha in reliabilities])
-        return np.asarray(ascending[np.searchsorted(cumulative, ranks, side="right")])
-    position = (n - 1) * (1 - np.asarray(reliabilities))
-    below = np.floor(position).astype(int)
-    low, high = (
-        ascending[np.searchsorted(cumulative, np.minimum(rank, n - 1), side="right")] for rank in (below, below + 1)
-    )
-    return np.asarray(low + (high - low) * (position - below))
+        each = {n: [n - successes(n, alpha) for alpha in reliabilities] for n in set(counts.tolist())}
+        below = above = np.array([each[n] for n in counts.tolist()])
+        position = below.astype(float)
+    else:
+        position = last[:, np.newaxis] * share
+        below = np.floor(position).astype(int)
+        above = below + 1
+    below, above = (np.minimum(rank, last[:, np.newaxis]) for rank in (below, above))
+    if (counts == counts[0]).all():
+        # Each place settles what lies above it, so that the next one is looked for below it only.
+        end = minima.shape[1]
+        for rank in sorted({*below[0].tolist(), *above[0].tolist()}, reverse=True):
+            minima[:, :end].partition(rank, axis=-1)
+            end = rank
+    else:
+        minima.sort(axis=-1)
+    low, high = (minima[rows[:, np.newaxis], rank] for rank in (below, above))
+    if values is not None:
+        low, high = values[low], values[high]
+    result = low if method == "sup" else low + (high - low) * (position - below)
+    result[counts == 0] = np.nan
+    return np.asarray(result, dtype=float)
 
 
 def check_grid(faults: Faults, durations: Sequence[int], reliabilities: Sequence[float], method: str = "sup") -> None:

@@ -97,7 +97,10 @@ def plot_contract(contract: Contract) -> Figure:
     for label, start, end, level, colour in parts:
         axis.fill_between([start, end], [level, level], color=colour, alpha=0.75, linewidth=0, label=label)
     axis.axhline(0, color=BLACK, linewidth=0.8)
-    low, high = -contract.offer, max(rise, 0.3 * contract.offer)
+    if contract.power > contract.offer:
+        label = f"K before q = {contract.q:.3g} and derating = {contract.derating:.3g}"
+        axis.plot([0, hours], [-contract.power] * 2, color=BLACK, linestyle="--", linewidth=1.2, label=label)
+    low, high = -contract.power, max(rise, 0.3 * contract.offer)
     axis.set(
         xlabel="time from the start of a call (h)",
         ylabel="change of workload power (MW)",

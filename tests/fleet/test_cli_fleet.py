@@ -160,18 +160,43 @@ def test_from_a_slurm_dump_to_terms(tmp_path):
     told = run("fleet", dump, "--zone", "UTC", "--inspect", *out)
     assert "priority 'preempt' means low" in told
     assert fleet.Layout.read(tmp_path / "out" / "trace.yaml").zone == "UTC"
-    run("fleet", dump, "--layout", str(tmp_path / "out" / "trace.yaml"), "--draws", "2", "--no-figures", *out)
+    # PUE 1.1 at 0 °C to 1.5 at 40 °C; 30 °C in the mornings, else 10 °C: 1.4 and 1.2 times IT power, hour by hour.
+    at = pd.date_range("2025-12-31", "2026-12-31", freq="h")
+    outdoors = pd.Series(np.where(at.hour < 12, 30.0, 10.0), at)
+    outdoors.to_csv(tmp_path / "outdoors.csv")
+    (tmp_path / "curve.csv").write_text("C,PUE\n0,1.1\n40,1.5\n", encoding="utf-8")
+    own = ["--layout", str(tmp_path / "out" / "trace.yaml"), "--draws", "2", "--no-figures", "--notice", 1]
+    curve = ["--pue", f"curve:{tmp_path / 'curve.csv'}", "--temperature", str(tmp_path / "outdoors.csv")]
+    run("fleet", dump, "--zone", "UTC", *own, *curve, *out)
+    made = fleet.Envelope.read(tmp_path / "out" / "envelope.nc")
+    factor = np.where(made.data["hour"] % 24 < 12, 1.4, 1.2)
+    assert made.facility.to_numpy() == pytest.approx(factor * made.it.to_numpy())
+    assert made.pue == pytest.approx(float(made.facility.sum() / made.it.sum()))
+    with pytest.raises(InputError, match="temperature.*within 20 … 40.*not extrapolated"):
+        made.with_pue([(20.0, 1.1), (40.0, 1.5)], outdoors.tz_localize("UTC"))
+    with pytest.raises(InputError, match="Fahrenheit"):
+        made.with_pue([(-10.0, 1.1), (80.0, 1.5)], outdoors.tz_localize("UTC") + 60)
+    with pytest.raises(InputError, match="none in [0-9,]+ of [0-9,]+ hours"):
+        made.with_pue(pd.Series(1.3, at[:100].tz_localize("UTC")))
+    with pytest.raises(InputError, match="--pue: given 120.*at most 3"):
+        run("fleet", dump, "--pue", "120", *out)
     envelope = str(tmp_path / "out" / "envelope.nc")
     run("surface", envelope, "--derating", "measured", "--no-figures", *out)
     terms = json.loads((tmp_path / "out" / "terms.json").read_text())
     assert "derating 1;" in terms["data"]
     # Above rest, 16 GPUs of 96 W are always there; 64 are in calls that begin in the evening of Tokyo.
     assert terms["sources"][0]["mw"] == pytest.approx(16 * 96 / 1e6)
-    run("surface", envelope, "--when", "weekday-evenings", "--zone", "Asia/Tokyo", "--no-figures", *out)
+    run("surface", envelope, "--when", "weekday-evenings", "--zone", "Asia/Tokyo", "--notice", 1, "--no-figures", *out)
     terms = json.loads((tmp_path / "out" / "terms.json").read_text())
     assert terms["sources"][0]["mw"] == pytest.approx(64 * 96 / 1e6)
     with pytest.raises(InputError, match="--when"):
         run("surface", envelope, "--when", "sundays", *out)
+    peaks = tmp_path / "heat.csv"
+    peaks.write_text("at,C\n2026-01-05 10:00,30\n", encoding="utf-8")
+    with pytest.raises(InputError, match="stamps with a zone.*--zone"):
+        run("surface", envelope, "--when", f"peaks:{peaks}", *out)
+    with pytest.raises(InputError, match=r"notice: given 2.0.*one of \[1.0\] h"):
+        run("surface", envelope, "--notice", 2.0, *out)
 
 
 def test_from_meters_to_terms(tmp_path):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
 from pypsa_aidc import fleet
-from pypsa_aidc.errors import InputError
+from pypsa_aidc.errors import InputError, UnitWarning
 
 from . import made
 from .test_trace import spot
@@ -112,3 +113,47 @@ def test_a_fleet_that_idles_has_no_share_and_no_band_but_no_failure(tmp_path):
     assert table["K_4h"]["trace-derived, idle retained"] == 0.0
     assert np.isnan(fleet.counterfactuals(envelope, replicates=1).data.attrs["tail_share"])
     assert fleet.Backtest.of(envelope, train_weeks=4, test_weeks=2).summary.loc[4, "coverage"] == 1.0
+
+
+def test_a_cluster_that_falls_silent_is_no_zero(tmp_path):
+    # Two clusters of 3,200 W each; the record of one stops for three of ten hours.
+    rows = [(hour, name) for hour in range(10) for name in ("a", "b") if not (name == "b" and 4 <= hour < 7)]
+    frame = pd.DataFrame(rows, columns=["hour", "cluster"]).assign(layer="eligible", power=3200e-6)
+    with pytest.warns(fleet.CoverageWarning, match="7 of 10 h"):
+        envelope = fleet.Envelope.from_frame(frame, source="two meters")
+    assert float(envelope.workload.mean()) == pytest.approx(6400e-6)
+    assert fleet.Surface.of(envelope, (1,), (1.0,)).at(1, 1.0) == pytest.approx(6400e-6)
+    # A job list of two dumps, of which one covers 30 h less.
+    jobs = [(hour, hour + 1.0, name) for name, last in (("a", 100), ("b", 70)) for hour in range(last)]
+    table = pl.DataFrame(jobs, ["start", "end", "cluster"], orient="row").with_columns(gpus=8)
+    table = table.with_columns(priority=pl.lit("low"), accelerator=pl.lit("A100"), workload=pl.lit("training"))
+    made.write(table, tmp_path / "jobs.csv")
+    own = fleet.Layout("l", "jobs", "jobs.csv", {name: name for name in table.columns})
+    with pytest.warns(fleet.CoverageWarning, match="cluster b, 29 h.*window="):
+        fleet.Statistics.of(fleet.Trace.read(tmp_path, own))
+    whole = fleet.Statistics.of(fleet.Trace.read(tmp_path, own, window=(0, 70)))
+    assert whole.hours.size == 70
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("W", 1.0), ("kW", 1.0), ("MW", 1.0), ("W", 1e-3)])
+def test_power_in_another_unit_is_told_by_what_gpus_can_draw(tmp_path, unit, factor):
+    # A GPU of 300 W, given as it is or in kW, and declared in the unit.
+    at = pd.date_range("2026-01-05", periods=241, freq="h")
+    meter = pd.DataFrame({"time": at, "gpu": "0", "modelName": "NVIDIA A100-SXM4-80GB", "power": 300.0 * factor})
+    meter.to_csv(tmp_path / "power.csv", index=False)
+    declared = {"unit": unit, "zone": "UTC", "constants": {"layer": "eligible"}}
+    if (unit, factor) == ("W", 1.0):
+        fleet.Envelope.from_power(tmp_path / "power.csv", **declared)
+        return
+    with pytest.warns(UnitWarning, match="sensors of .*A100.* at rest it draws 80 W: is the unit W, kW or MW"):
+        measured = fleet.Envelope.from_power(tmp_path / "power.csv", **declared)
+    frame = (
+        measured.data["power"]
+        .to_dataframe()
+        .reset_index()
+        .assign(power=lambda table: 300e-6 * (table["layer"] == "eligible"))
+    )
+    modelled = fleet.Envelope.from_frame(frame, source="GPUs and ratings")
+    modelled = fleet.Envelope(modelled.data.assign_attrs(origin=measured.origin))
+    with pytest.warns(UnitWarning, match="0.0003 MW by GPUs and ratings"):
+        modelled.with_measured(measured)

@@ -134,8 +134,12 @@ def test_a_dataset_that_is_no_envelope_is_refused(envelope):
 
 
 def test_missing_rows_of_an_hour_that_is_there_draw_nothing():
-    table = fleet.Envelope.from_frame(rows().iloc[:3], source="table")
+    # A layer that its cluster has no row of draws nothing; a cluster without any row makes the hour a missing one.
+    table = fleet.Envelope.from_frame(pd.concat([rows().iloc[:3], rows().iloc[3:].assign(layer="floor")]), source="t")
     assert table.relief("b").to_numpy().ravel().tolist() == [3.0, 0.0]
+    with pytest.warns(fleet.CoverageWarning, match="1 of 2 h"):
+        silent = fleet.Envelope.from_frame(rows().iloc[:3], source="table")
+    assert silent.valid.tolist() == [True, False]
     with pytest.warns(fleet.CoverageWarning, match="2 of 3 h"):
         gap = fleet.Envelope.from_frame(rows(hour=[0, 2, 0, 2]), source="table")
     assert gap.valid.tolist() == [True, False, True]

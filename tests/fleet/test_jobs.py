@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -226,3 +227,42 @@ def test_scales_bring_hourly_columns_to_our_units(tmp_path):
     made.write(table.with_columns(pl.lit(word).alias(key) for key, word in words.items()), tmp_path / "pods.csv")
     statistics = fleet.Statistics.of(fleet.Trace.read(tmp_path, own, utilisation="absent"))
     assert statistics.cells["gpu_hours"].to_list() == pytest.approx([1.0, 2.0])
+
+
+PER_GPU = 400 * 0.8 * 0.3 / 1e6
+"""MW above rest of an A100 whose utilisation is unknown."""
+
+
+def test_work_that_outlasts_a_call_by_hand(tmp_path):
+    # Of a call of 3 h announced 2 h before: job a from 0 to 10 h outlasts those that start from 2 to 7, job b from 6 to
+    # 12 h those that start at 8 and 9; job c never is eligible.
+    rows = {"start": [0, 6, 0], "end": [10, 12, 14], "gpus": [2, 4, 1], "priority": ["low", "low", "high"]}
+    table = pl.DataFrame({**rows, "accelerator": ["A100"] * 3, "workload": ["training"] * 3})
+    own = fleet.Layout("l", "jobs", "jobs.csv", {name: name for name in table.columns}, window="whole")
+    made.write(table, tmp_path / "jobs.csv")
+    trace = fleet.Trace.read(tmp_path, own)
+    statistics = fleet.Statistics.of(trace, notices=[0, 2], calls=[1, 3, 100])
+    statistics.save(tmp_path / "kept")
+    envelope = fleet.Envelope.of(fleet.Statistics.read(tmp_path / "kept"))
+    expected = [0, 0, *[2] * 6, 4, 4, 0, 0]  # Calls from hour 12 on would end after the list.
+    lasting = envelope.lasting(2, 3)
+    assert lasting.relief().to_numpy()[:12, 0] == pytest.approx(np.array(expected) * PER_GPU)
+    assert np.isnan(lasting.relief()[12:]).all()
+    assert lasting.workload[:12].to_numpy() == pytest.approx(envelope.workload[:12].to_numpy())
+    assert envelope.lasting(0, 1).relief().to_numpy() == pytest.approx(envelope.relief().to_numpy())
+    terms = fleet.Contract.of(envelope, 3, 0.5, notice=2, response=0.5)
+    assert terms.power == pytest.approx(2 * PER_GPU)
+    raw = fleet.Surface.of(envelope, (3,), (0.5,)).at(3, 0.5)
+    assert terms.basis["K of all windows and all work"] == f"{raw:.4g} MW"
+    assert (terms.to_dict()["notice h"], terms.to_dict()["response time h"]) == (2, 0.5)
+    # Of 12 windows, 6 hold at most 5 GPUs: 1.2 times 176 W of each, less 96 W of the 4 that are eligible.
+    assert terms.floor == pytest.approx((1.2 * 5 * 176 - 4 * 96) / 1e6)
+    with pytest.raises(InputError, match="response.*at most the notice"):
+        fleet.Contract.of(envelope, 3, 0.5, notice=0, response=1)
+    with pytest.raises(InputError, match=r"notice: given 5.*\[0.0, 2.0\] h"):
+        envelope.lasting(5, 3)
+    hourly = fleet.Trace.read(
+        made.alibaba(tmp_path / "hourly", {(0, 0): made.pods({})}), "alibaba-2026", utilisation="percent"
+    )
+    with pytest.raises(InputError, match="hourly tables do not say when work began"):
+        fleet.Statistics.of(hourly, notices=[1])

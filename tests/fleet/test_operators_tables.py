@@ -488,7 +488,10 @@ def test_weekdays_are_those_of_the_calendar(tmp_path):
     assert fleet.Surface.of(envelope, (1,), (0.5,), condition=fleet.Condition(weekdays=[5, 6])).at(1, 0.5) == 0.0
     # Midnight in Chicago is 05:00 UTC in October: Friday evening there is Saturday morning here.
     late = fleet.Condition(weekdays=[4], start_hours=[20], zone="America/Chicago")
-    assert fleet.Surface.of(envelope, (1,), (1.0,), condition=late).at(1, 1.0) == 0.0
+    few = fleet.Surface.of(envelope, (1,), (1.0,), condition=late)
+    assert few.K.item() == 0.0
+    with pytest.raises(InputError, match="4 windows.*at least 20"):
+        few.at(1, 1.0)
 
 
 # ------------------------------------------------------------------------------------------- the same bytes

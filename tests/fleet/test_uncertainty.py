@@ -55,7 +55,7 @@ def test_the_same_index_draws_as_arch_give_the_same_k():
 def test_a_replicate_never_counts_a_window_across_a_splice():
     drawn = Blocks(np.array([[0, 6]]), block=4, hours=8)
     # Hours 0–3 and 6–9 do not fit: the second block is cut at the end of the series' length.
-    assert drawn.counts(0, 3).tolist() == [1, 1, 0, 0, 0, 0]
+    assert drawn.counts(3).tolist() == [[1, 1, 0, 0, 0, 0]]
     assert blocks(8, 4, 2, 0).starts.max() <= 4
 
 

@@ -4,11 +4,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pypsa_aidc.fleet.windows import dependable, running_minima, successes, weighted_dependable
+from pypsa_aidc.fleet.windows import dependable, dependable_of_rows, running_minima, successes
 
 from . import naive
 
@@ -66,16 +65,14 @@ def test_interpolated_quantile_can_break_eq_2_but_the_supremum_never_does(values
     st.integers(1, 100),
     st.sampled_from(["sup", "linear"]),
 )
-def test_weighted_order_statistic_is_that_of_the_expanded_multiset(pairs, percent, method):
-    pairs = sorted(pairs)
-    values = np.array([value for value, _ in pairs], dtype=float)
-    counts = np.array([count for _, count in pairs])
-    got = weighted_dependable(values, counts, [percent / 100], method)[0]
-    expanded = np.repeat(values, counts)
-    if expanded.size == 0:
-        assert math.isnan(got)
-    else:
-        assert got == pytest.approx(dependable(expanded, [percent / 100], method)[0], rel=1e-12)
+def test_rows_have_the_order_statistic_of_what_they_hold(pairs, percent, method):
+    held = np.sort(np.repeat([float(value) for value, _ in pairs], [count for _, count in pairs]))
+    row = np.append([np.nan] * 3, held)[np.newaxis]
+    got = dependable_of_rows(row, np.array([held.size]), [percent / 100], method)[0, 0]
+    places = np.append([held.size] * 3, np.arange(held.size)[::-1])[np.newaxis]
+    by_place = dependable_of_rows(places, np.array([held.size]), [percent / 100], method, np.append(held, np.nan))[0, 0]
+    expected = dependable(held, [percent / 100], method)[0] if held.size else np.nan
+    np.testing.assert_allclose([got, by_place], expected, rtol=1e-12)
 
 
 def test_leading_axes_are_independent_series():

@@ -177,6 +177,7 @@ def accounting(envelope: Envelope, ensemble: Ensemble | None = None) -> pd.DataF
     """
     retained = float(envelope.relief().sum("cluster", skipna=False).mean())
     attributed = float(envelope.relief(boundary="attributed").sum("cluster", skipna=False).mean())
+    averaged = envelope.relief(response="average")
     by_cluster = envelope.relief().mean("hour")
     supported = float(by_cluster.where(by_cluster >= SUPPORT, 0.0).sum())
     host = float(envelope.data["host_active"].sel(layer="eligible").sum("cluster", skipna=False).mean())
@@ -190,7 +191,7 @@ def accounting(envelope: Envelope, ensemble: Ensemble | None = None) -> pd.DataF
         "eligible, idle retained, supported clusters": supported,
         "host relief of evicted pods": host,
         "relief at the meter, marginal": retained,
-        "relief at the meter, average PUE": envelope.pue * retained,
+        "relief at the meter, average PUE": float(averaged.sum("cluster", skipna=False).mean()),
     }
     table = pd.DataFrame({"central": rows}).rename_axis("quantity")
     if ensemble is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
+from numpy.lib.stride_tricks import sliding_window_view
 
 from pypsa_aidc.errors import Faults, checked
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
@@ -23,8 +24,8 @@ from pypsa_aidc.fleet.windows import (
     Floats,
     Method,
     check_grid,
+    dependable_of_rows,
     running_minima,
-    weighted_dependable,
 )
 from pypsa_aidc.progress import track
 
@@ -50,24 +51,54 @@ class Blocks:
     block: int
     hours: int
 
-    def counts(self, replicate: int, duration: int) -> Integers:
-        """How often each window of the series occurs in a replicate; shape (hours − duration + 1,).
+    def _lengths(self, duration: int) -> Integers:
+        """Windows of `duration` inside each block; those across two would join hours that were no neighbours."""
+        lengths = np.full(self.starts.shape[1], self.block)
+        lengths[-1] = self.hours - self.block * (self.starts.shape[1] - 1)
+        return np.asarray(np.maximum(lengths - duration + 1, 0))
 
-        Only windows inside one block occur: a window across a splice joins hours that were never neighbours.
+    def counts(self, duration: int) -> Integers:
+        """How often each window of the series occurs in each replicate; shape (replicates, hours − duration + 1).
 
         Examples
         --------
-        >>> Blocks(np.array([[0, 1]]), block=3, hours=5).counts(0, 2)
-        array([1, 2, 0, 0])
+        >>> Blocks(np.array([[0, 1]]), block=3, hours=5).counts(2)
+        array([[1, 2, 0, 0]])
         """
-        starts = self.starts[replicate]
-        lengths = np.full(starts.size, self.block)
-        lengths[-1] = self.hours - self.block * (starts.size - 1)
-        windows = np.maximum(lengths - duration + 1, 0)
-        change = np.zeros(self.hours + 1, dtype=np.int64)
-        np.add.at(change, starts, windows > 0)
-        np.subtract.at(change, starts + windows, windows > 0)
-        return np.cumsum(change[: self.hours - duration + 1])
+        windows, width = self._lengths(duration), self.hours + 1
+        first = self.starts + width * np.arange(len(self.starts))[:, np.newaxis]
+        size = first.shape[0] * width
+        begun, over = (np.bincount(hour[:, windows > 0].ravel(), minlength=size) for hour in (first, first + windows))
+        counts: Integers = np.cumsum((begun - over).reshape(-1, width), axis=1)[:, : self.hours - duration + 1]
+        return counts
+
+    def taken(self, values: npt.NDArray[Any], duration: int) -> npt.NDArray[Any]:
+        """Values of the windows that occur in each replicate, block after block.
+
+        Parameters
+        ----------
+        values : array of shape (hours − duration + 1,) or (replicates, hours − duration + 1)
+            By window; one row for each replicate if they have their own.
+        duration
+            Of the windows, h.
+
+        Returns
+        -------
+        array of shape (replicates, windows in blocks)
+
+        Examples
+        --------
+        >>> Blocks(np.array([[0, 1]]), block=3, hours=5).taken(np.array([10, 20, 30, 40]), 2)
+        array([[10, 20, 20]])
+        """
+        windows = self._lengths(duration)
+        parts = []
+        for width, starts in ((windows[0], self.starts[:, :-1]), (windows[-1], self.starts[:, -1:])):
+            if width and starts.size:
+                strips = sliding_window_view(values, width, axis=-1)
+                own = strips[starts] if values.ndim == 1 else strips[np.arange(len(starts))[:, np.newaxis], starts]
+                parts.append(own.reshape(len(starts), -1))
+        return np.concatenate(parts, axis=1)
 
 
 def blocks(hours: int, block: int = 168, replicates: int = 200, seed: int | np.random.Generator = 0) -> Blocks:
@@ -137,13 +168,65 @@ def resampled(
     result = np.empty((replicates, len(durations), len(reliabilities)))
     minima = running_minima(series, durations)
     for column, h in enumerate(track(durations, "bootstrap, by duration")):
-        order = np.argsort(minima[h], axis=-1)
-        for row in range(replicates):
-            values, ranks = (minima[h], order) if series.ndim == 1 else (minima[h][row], order[row])
-            ranks = ranks[: int((~np.isnan(values)).sum())]
-            counts = drawn.counts(row, h)[ranks]
-            result[row, column] = weighted_dependable(values[ranks], counts, reliabilities, method)
+        result[:, column] = _replicates(minima[h], drawn, h, reliabilities, method)
     return result
+
+
+def _replicates(minima: Floats, drawn: Blocks, duration: int, reliabilities: Sequence[float], method: Method) -> Floats:
+    """K of every replicate from window minima of shape (windows,) or (replicates, windows).
+
+    Of one series, windows are replaced by their places in its order: small whole numbers are partitioned fast.
+    """
+    if minima.ndim == 2:
+        taken = drawn.taken(minima, duration)
+        return dependable_of_rows(taken, (~np.isnan(taken)).sum(axis=-1), reliabilities, method)
+    order, known = np.argsort(minima), minima.size - int(np.isnan(minima).sum())
+    places = np.empty(order.size, np.uint16 if order.size < 2**16 else np.uint32)
+    places[order] = np.arange(order.size)
+    taken = drawn.taken(places, duration)
+    counts = (taken < known).sum(axis=-1)
+    return dependable_of_rows(taken, counts, reliabilities, method, minima[order])
+
+
+def paired_interval(
+    own: Floats, other: Floats, duration: int, reliability: float, method: Method = "sup", block: int = 168
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Percentiles 5 and 95 of K of some windows, and of its ratio to K of others, of 200 replicates of the same blocks.
+
+    Parameters
+    ----------
+    own, other : array of shape (windows,)
+        Window minima by the hour of their start, MW; NaN for those that do not count.
+    duration
+        Of the windows, h.
+    reliability, method
+        Of K.
+    block
+        Of hours that stay together, h.
+
+    Returns
+    -------
+    pair of pairs, or None
+        MW, and a share. None where the windows are within one or two blocks, or in more than one replicate out of 20
+        none of them counts: such an interval would say nothing.
+
+    Examples
+    --------
+    >>> paired_interval(np.full(1000, 2.0), np.full(1000, 4.0), 1, 0.95)
+    ((2.0, 2.0), (0.5, 0.5))
+    """
+    hours = own.size + duration - 1
+    if duration >= block or hours < 3 * block:
+        return None
+    drawn = blocks(hours, block)
+    K, beside = (_replicates(minima, drawn, duration, (reliability,), method)[:, 0] for minima in (own, other))
+    there = np.isfinite(K) & np.isfinite(beside)
+    if there.mean() < 0.95:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(beside[there] > 0, K[there] / beside[there], 1.0)
+    low, high = np.quantile(np.stack([K[there], ratio]), [0.05, 0.95], axis=1)
+    return (float(low[0]), float(high[0])), (float(low[1]), float(high[1]))
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,8 +336,7 @@ def bootstrap(
     drawn = blocks(eligible.shape[-1], block, replicates, seed)
     observed = resampled(eligible, drawn, durations, reliabilities, method)
     load = resampled(workload, drawn, durations, reliabilities, method)
-    hours = np.stack([drawn.counts(row, 1) for row in range(replicates)])
-    hours = np.where(np.isnan(eligible), 0, hours)
+    hours = np.where(np.isnan(eligible), 0, drawn.counts(1))
     mean_share = np.nansum(hours * eligible, axis=1) / np.nansum(hours * workload, axis=1)
     cell = durations.index(calibrated_at[0]), reliabilities.index(calibrated_at[1])
     # NaN in a replicate without dependable load.

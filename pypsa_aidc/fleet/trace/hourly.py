@@ -299,12 +299,13 @@ def _reason(trace: Trace) -> pl.Expr:
 # ------------------------------------------------------------------------------------------- from rows to cells
 @dataclass(frozen=True)
 class Hourly:
-    """An hourly trace reduced: cells, capacity, audit, and the hours in which all clusters were seen."""
+    """A trace reduced: cells, capacity, audit, hours in which all clusters were seen, what outlasts calls."""
 
     cells: pl.DataFrame
     capacity: pl.DataFrame
     audit: Audit
     observed: npt.NDArray[np.int64]
+    lasting: pl.DataFrame | None = None
 
 
 def aggregated(trace: Trace, keep: Path | None, count_servers: bool, retired: Sequence[str] = ()) -> Hourly:

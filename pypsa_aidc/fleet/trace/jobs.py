@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -53,6 +53,9 @@ CHEAP = 0.5
 """Share of the hours of a list that must be left where a beginning or end is dropped on suspicion."""
 SAMPLE = 100_000
 """Rows at the beginning of a list that tell how it writes its stamps."""
+SILENT_ENDS = "hours at an end of the list in which a cluster has no job, which count as 0 MW"
+SILENCE = 3.0
+"""Times its longest idle stretch, from which on the silence of a cluster is none of its own."""
 MANY = 20
 """Jobs from which on it is: the beginning of a short list is most of it."""
 
@@ -434,10 +437,12 @@ def _without_stale(ran: pl.DataFrame) -> pl.DataFrame:
 
 # ------------------------------------------------------------------------------------------- from jobs to cells
 @waiting("jobs of the trace")
-def aggregated_jobs(trace: Trace) -> Hourly:
+def aggregated_jobs(trace: Trace, notices: Sequence[float] = (), durations: Sequence[int] = ()) -> Hourly:
     """Reduce a job list to cells; CPU load is unknown throughout.
 
-    Every hour in the window of the list is observed: where no job ran, the fleet was idle.
+    Every hour in the window of the list is observed: where no job ran, the fleet was idle. For each of `notices` and
+    `durations`, h, cells of what outlasts a call: from `notice` after its start to ``duration − 1`` h before its end, a
+    job had begun when a call that starts then was announced, and runs until it is over.
     """
     spans, audit = read_jobs(trace)
     first, last, notes = observed_hours(trace, spans, audit.origin)
@@ -449,11 +454,48 @@ def aggregated_jobs(trace: Trace) -> Hourly:
         last - first <= LONGEST_TRACE, "spans", f"hours {first} … {last}", f"at most {LONGEST_TRACE} hours", remedy
     )
     faults.raise_any()
-    audit = replace(audit, noted={**audit.noted, **notes})
+    ends = silent_ends(spans, first, last)
+    notes |= {SILENT_ENDS: sum(ends.values())} if ends else {}
+    examples = dict(audit.examples)
+    if ends:
+        name = next(iter(ends))
+        examples[SILENT_ENDS] = f"cluster {name}, {ends[name]:,} h"
+    audit = replace(audit, noted={**audit.noted, **notes}, examples=examples)
     # Jobs that still run do so to the end of a declared window, which may be later than the last event of the list.
     spans = spans.with_columns(
         end=pl.when("running").then(pl.max_horizontal("end", pl.lit(float(last)))).otherwise("end")
     )
+    parts = [
+        _cells(
+            spans.with_columns(
+                begun := pl.col("start") + notice, pl.max_horizontal(begun, pl.col("end") - (h - 1)).alias("end")
+            ),
+            first,
+            last,
+            pl.col("hour") == first,
+        ).select(pl.lit(float(notice)).alias("notice"), pl.lit(h, dtype=pl.Int64).alias("call"), pl.all())
+        for notice in notices
+        for h in durations
+    ]
+    stock = _stock(trace)
+    if (
+        "accelerator" not in {**trace.layout.pod_columns, **trace.layout.constants}
+        and "tres" not in trace.layout.pod_columns
+    ):
+        sums = stock.group_by("cluster").agg(pl.col("servers", "gpus", "cores").sum())
+        stock = sums.with_columns(accelerator=pl.lit("mixed")).sort("cluster")
+    capacity = stock.join(pl.DataFrame({"hour": np.arange(first, last)}), how="cross")
+    return Hourly(
+        _cells(spans, first, last),
+        capacity.select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items()).sort(KEYS[:3]),
+        audit,
+        np.arange(first, last),
+        pl.concat(parts) if parts else None,
+    )
+
+
+def _cells(spans: pl.DataFrame, first: int, last: int, empty: pl.Expr | None = None) -> pl.DataFrame:
+    """Cells of jobs over the hours ``first … last − 1``, those without GPU-hours only where `empty` holds."""
     names = list(KEYS[1:5])
     table = spans.with_columns(group=pl.struct(names).rank("dense").cast(pl.Int64) - 1).sort("group")
     kinds = table.unique("group", maintain_order=True).select(names)
@@ -481,21 +523,8 @@ def aggregated_jobs(trace: Trace) -> Hourly:
             for name in held.columns
         },
     )
-    cells = cells.filter(pl.col("gpu_hours") > 0)
-    stock = _stock(trace)
-    if (
-        "accelerator" not in {**trace.layout.pod_columns, **trace.layout.constants}
-        and "tres" not in trace.layout.pod_columns
-    ):
-        sums = stock.group_by("cluster").agg(pl.col("servers", "gpus", "cores").sum())
-        stock = sums.with_columns(accelerator=pl.lit("mixed")).sort("cluster")
-    capacity = stock.join(pl.DataFrame({"hour": np.arange(first, last)}), how="cross")
-    return Hourly(
-        cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items()).sort(KEYS),
-        capacity.select(pl.col(name).cast(kind) for name, kind in CAPACITY_TYPES.items()).sort(KEYS[:3]),
-        audit,
-        np.arange(first, last),
-    )
+    cells = cells.filter((pl.col("gpu_hours") > 0) | (pl.lit(False) if empty is None else empty))
+    return cells.select(pl.col(name).cast(kind) for name, kind in CELL_TYPES.items()).sort(KEYS)
 
 
 def observed_hours(trace: Trace, spans: pl.DataFrame, origin: str = "") -> tuple[int, int, dict[str, int]]:
@@ -540,6 +569,28 @@ def observed_hours(trace: Trace, spans: pl.DataFrame, origin: str = "") -> tuple
     notes = {SURVIVORS: first - int(np.floor(begin)), LEFTOVERS: int(np.ceil(finish)) - last}
     partial = {SURVIVORS: first == whole[0], LEFTOVERS: last == whole[1]}
     return first, last, {reason: hours for reason, hours in notes.items() if hours > 0 and not partial[reason]}
+
+
+def silent_ends(spans: pl.DataFrame, first: int, last: int) -> dict[str, int]:
+    """Hours at the ends of a list in which a cluster of many jobs has none, though it never was idle for that long.
+
+    A dump of one cluster that covers less time than those of others looks like that; the hours count as 0 MW.
+
+    Examples
+    --------
+    >>> hours = np.arange(30.0)
+    >>> silent_ends(pl.DataFrame({"cluster": ["a"] * 30, "start": hours, "end": hours + 1}), 0, 100)
+    {'a': 70}
+    """
+    found = {}
+    for (name,), jobs in sorted(spans.group_by("cluster"), key=lambda item: str(item[0][0])):
+        start, order = jobs["start"].to_numpy(), np.argsort(jobs["start"].to_numpy())
+        busy = np.maximum.accumulate(jobs["end"].to_numpy()[order])
+        inner = float((start[order][1:] - busy[:-1]).max(initial=0.0))
+        silent = max(int(start.min()) - first, last - int(np.ceil(busy[-1])))
+        if start.size >= MANY and silent > max(24.0, SILENCE * inner):
+            found[str(name)] = silent
+    return found
 
 
 def _declared(trace: Trace, window: Any, origin: str) -> tuple[int, int]:

@@ -15,7 +15,15 @@ import polars as pl
 
 from pypsa_aidc.errors import Faults, UnitWarning, checked
 from pypsa_aidc.fleet.trace import hourly, jobs
-from pypsa_aidc.fleet.trace.audit import Audit, Coverage, EraWarning, coverage_of, merged, warn_of_holes
+from pypsa_aidc.fleet.trace.audit import (
+    Audit,
+    Coverage,
+    CoverageWarning,
+    EraWarning,
+    coverage_of,
+    merged,
+    warn_of_holes,
+)
 from pypsa_aidc.fleet.trace.hourly import SLACK, replace_table
 from pypsa_aidc.fleet.trace.schema import CAPACITY_TYPES, CELL_TYPES, KEYS
 from pypsa_aidc.fleet.trace.stamps import LONGEST_TRACE
@@ -45,6 +53,9 @@ class Statistics:
         Whether the numbers come from the synthetic fleet.
     observed : array of int
         Hours about which the trace says something, be it that nothing ran; those of the cells if None.
+    lasting : polars.DataFrame
+        Columns of `cells`, `notice` and `call` (h): of each hour in which a call might start, what began at least
+        `notice` before it and runs to its end. None where it was not asked for.
 
     Raises
     ------
@@ -61,6 +72,7 @@ class Statistics:
     audit: Audit
     synthetic: bool = False
     observed: npt.NDArray[np.int64] | None = None
+    lasting: pl.DataFrame | None = None
     _bounds: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -147,6 +159,8 @@ class Statistics:
         replace_table(target / "cells.parquet", self.cells)
         replace_table(target / "capacity.parquet", self.capacity)
         replace_table(target / "observed.parquet", pl.DataFrame({"hour": self.observed}))
+        if self.lasting is not None:
+            replace_table(target / "lasting.parquet", self.lasting)
         record = {"synthetic": self.synthetic, "audit": self.audit.to_dict()}
         (target / "audit.json").write_text(json.dumps(record, indent=2), encoding="utf-8")
 
@@ -161,6 +175,8 @@ class Statistics:
         count_servers: bool = True,
         gaps: Sequence[tuple[float, float]] = (),
         retired: Sequence[str] = (),
+        notices: Sequence[float] = (),
+        calls: Sequence[int] = (1, 2, 4, 8),
     ) -> Statistics:
         """Reduce a trace to its sufficient statistics, one partition after another.
 
@@ -188,6 +204,9 @@ class Statistics:
             those in which a cluster that was there before has neither a row nor a server.
         retired
             Clusters of an hourly trace that were taken out of service: after their last row they count as 0 MW.
+        notices, calls
+            Of a job list: notices of a call and durations of it, h, for which `lasting` says what is running when the
+            call is announced and still runs when it ends. None unless a notice is given; 0 h is a call unannounced.
 
         Returns
         -------
@@ -212,6 +231,13 @@ class Statistics:
         listed = trace.layout.kind == "jobs"
         faults.require(keep is None or not listed, "keep", keep, "None: a job list is read in one go")
         faults.require(not (retired and listed), "retired", list(retired), "none: in a job list, no job is no power")
+        faults.require(
+            listed or not notices, "notices", list(notices), "none: hourly tables do not say when work began"
+        )
+        for notice in notices:
+            faults.number("notices", notice, at_least=0)
+        for call in calls:
+            faults.number("calls", call, at_least=1, integer=True)
         gaps = faults.listed("gaps", gaps, "pairs of hours (start, end), as a list")
         for number, gap in enumerate(gaps):
             ends, before = faults.listed(f"gaps[{number}]", gap, "hours (start, end)"), len(faults)
@@ -222,7 +248,7 @@ class Statistics:
                 faults.require(ordered, f"gaps[{number}]", gap, "hours (start, end) in this order")
         faults.raise_any()
         if listed:
-            found = jobs.aggregated_jobs(trace)
+            found = jobs.aggregated_jobs(trace, sorted(set(notices)), sorted(set(calls)))
         else:
             found = hourly.aggregated(trace, None if keep is None else Path(keep), count_servers, retired)
         cells, capacity, audit, observed = found.cells, found.capacity, found.audit, found.observed
@@ -246,7 +272,8 @@ class Statistics:
                 faults.add(audit.examples[reason], given, "no such rows", "Correct the trace, or raise max_rejected.")
         _refuse_copies(trace, audit, max_rejected, faults)
         faults.raise_any()
-        result = Statistics(cells, capacity, _with_overfull(cells, capacity, audit), observed=observed)
+        audit = _with_overfull(cells, capacity, audit)
+        result = Statistics(cells, capacity, audit, observed=observed, lasting=found.lasting)
         warn_of_holes(result.coverage, audit.source)
         alike = [name for name in result.clusters if name.lower() in {n.lower() for n in result.clusters if n != name}]
         if alike:
@@ -256,6 +283,10 @@ class Statistics:
             first = f", first {audit.examples[looks]}" if looks in audit.examples else ""
             text = f"{audit.noted[looks]} {looks}{first}"
             warnings.warn(f"'{trace.folder}': {text}: fractions?", UnitWarning, stacklevel=2)
+        if jobs.SILENT_ENDS in audit.noted:
+            text = f"{audit.noted[jobs.SILENT_ENDS]} {jobs.SILENT_ENDS}, first {audit.examples[jobs.SILENT_ENDS]}"
+            remedy = "if its list ends there, declare window="
+            warnings.warn(f"{audit.source}: {text}; {remedy}", CoverageWarning, stacklevel=2)
         for word, hour in result.eras().items():
             text = f"{word} first appears on day {hour // 24}; before that, its absence may mean nothing"
             warnings.warn(f"{audit.source}: {text}", EraWarning, stacklevel=2)
@@ -276,7 +307,10 @@ class Statistics:
             cells, capacity, observed = (
                 pl.read_parquet(source / f"{name}.parquet") for name in ("cells", "capacity", "observed")
             )
-        return Statistics(cells, capacity, Audit(**record["audit"]), record["synthetic"], observed["hour"].to_numpy())
+            kept = source / "lasting.parquet"
+            lasting = pl.read_parquet(kept) if kept.exists() else None
+        audit = Audit(**record["audit"])
+        return Statistics(cells, capacity, audit, record["synthetic"], observed["hour"].to_numpy(), lasting)
 
 
 def _typed(

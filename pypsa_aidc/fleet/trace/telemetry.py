@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, UnitWarning
 from pypsa_aidc.fleet.layers import LAYERS, layer_of
 from pypsa_aidc.fleet.layers import Mapping as Eligibility
 from pypsa_aidc.fleet.trace import tables
@@ -308,6 +309,7 @@ def _to_hours(samples: pl.DataFrame, source: str, rest: Callable[[str], float] |
     resting = pl.lit(0.0)
     if at_rest:
         resting = pl.col("accelerator").replace_strict(at_rest, default=0.0, return_dtype=pl.Float64)
+    _warn_of_unit(table, at_rest, source)
     mean = (
         table.join(by_sensor, on=["hour", "cluster", "sensor"])
         .group_by("hour", "cluster", "layer")
@@ -344,6 +346,19 @@ def _to_hours(samples: pl.DataFrame, source: str, rest: Callable[[str], float] |
         origin=written(origin),
     )
     return Power(hours.sort("hour", "cluster", "layer"), observed, cadence, audit)
+
+
+ODD = (0.1, 100.0)
+"""Mean power of a sensor over the rest of its accelerator: from a GPU that is often off to a node at full draw."""
+
+
+def _warn_of_unit(table: pl.DataFrame, at_rest: Mapping[str, float], source: str) -> None:
+    """Warn of power that an accelerator cannot draw: kW declared as W, W as kW or MW."""
+    for name, watts in at_rest.items():
+        mean = float(table.filter(pl.col("accelerator") == name)["watts"].mean() or 0.0)  # type: ignore[arg-type]
+        if watts > 0 and mean > 0 and not ODD[0] <= mean / watts <= ODD[1]:
+            text = f"sensors of {name} draw {mean:.4g} W in the mean, at rest it draws {watts:.4g} W"
+            warnings.warn(f"{source}: {text}: is the unit W, kW or MW as declared?", UnitWarning, stacklevel=4)
 
 
 def _seen(by_sensor: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:

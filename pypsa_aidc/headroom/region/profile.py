@@ -156,11 +156,12 @@ def profiles(
     load = filled(envelope.facility) / peak
     eligible = envelope.relief(portfolio).sum("cluster", skipna=False)
     attributed = envelope.relief(portfolio, boundary="attributed").sum("cluster", skipna=False)
+    averaged = envelope.relief(portfolio, response="average").sum("cluster", skipna=False)
     share = float(eligible.mean() / envelope.workload.mean())
     shed = {
         "none": 0 * load,
         "trace, marginal": q * filled(eligible) / peak,
-        "trace, average PUE": q * envelope.pue * filled(eligible) / peak,
+        "trace, average PUE": q * filled(averaged) / peak,
         "mean share": q * share * filled(envelope.workload) / peak,
         "attributed": q * filled(attributed) / peak,
         "constant tier": tier * load,
