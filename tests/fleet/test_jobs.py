@@ -266,3 +266,28 @@ def test_work_that_outlasts_a_call_by_hand(tmp_path):
     )
     with pytest.raises(InputError, match="hourly tables do not say when work began"):
         fleet.Statistics.of(hourly, notices=[1])
+
+
+SACCT = """\
+JobID                      Start                 End        QOS                      AllocTRES
+------------ ------------------- ------------------- ---------- ------------------------------
+101          2026-01-05T00:00:00 2026-01-05T10:00:00    preempt          cpu=8,gres/gpu:a100=4
+1234567.bat+ 2026-01-05T00:00:00 2026-01-05T10:00:00                     cpu=8,gres/gpu:a100=4
+1234567      2026-01-05T02:00:00 2026-01-05T10:00:00     normal         cpu=16,gres/gpu:a100=8
+"""
+
+
+def test_columns_of_fixed_width_are_read_and_cut_values_refused_by_name(tmp_path):
+    (tmp_path / "sacct.txt").write_text(SACCT, encoding="utf-8")
+    statistics = fleet.Statistics.of(fleet.Trace.read(tmp_path, zone="UTC", window="whole"))
+    assert gpu_hours(statistics) == pytest.approx({hour: 4.0 + 8.0 * (hour >= 2) for hour in range(10)})
+    assert statistics.audit.skipped == {"steps of jobs that are counted as a whole": 1}
+    cut = SACCT.replace("101         ", "12345678901+").replace(
+        "         cpu=16,gres/gpu:a100=8", " billing=16,cpu=16,energy=1234+"
+    )
+    (tmp_path / "sacct.txt").write_text(SACCT + "101" * 10, encoding="utf-8")
+    with pytest.raises(InputError, match="as wide as the dashes"):
+        fleet.Trace.read(tmp_path, zone="UTC")
+    (tmp_path / "sacct.txt").write_text(cut, encoding="utf-8")
+    with pytest.raises(InputError, match=r"(?s)'JobID': given '12345678901\+, cut off.*'AllocTRES'.*--parsable2"):
+        fleet.Statistics.of(fleet.Trace.read(tmp_path, zone="UTC", window="whole"))

@@ -30,7 +30,7 @@ from pypsa_aidc.fleet.trace.stamps import (
     moment,
     written,
 )
-from pypsa_aidc.fleet.trace.tables import number, reading, scan
+from pypsa_aidc.fleet.trace.tables import CUT_STEP, cut_values, number, reading, scan
 from pypsa_aidc.fleet.trace.trace import Trace
 from pypsa_aidc.progress import waiting
 
@@ -59,7 +59,7 @@ SILENCE = 3.0
 MANY = 20
 """Jobs from which on it is: the beginning of a short list is most of it."""
 
-STEP = r"^\d+(_\d+|\+\d+)?\.(batch|extern|interactive|\d+)$"
+STEP = rf"^\d+(_\d+|\+\d+)?\.(batch|extern|interactive|\d+)$|{CUT_STEP}"
 """Identifiers of the steps of a Slurm job, which share the GPUs of the job."""
 GRES = r"(?:^|[,/:])(?:gres[/:])?gpu(?::([A-Za-z][\w.-]*))?[=:](\d+)"
 """GPUs in Slurm's text: ``gres/gpu:a100=8``, ``gres:gpu:2``, ``gpu:h100:4(S:0-3)``."""
@@ -83,6 +83,9 @@ def read_jobs(trace: Trace) -> tuple[pl.DataFrame, Audit]:
             frame = scan(path).collect()
         missing = sorted(set(columns.values()) - set(frame.columns))
         faults.require(not missing, str(path), frame.columns, f"also the columns {', '.join(missing)}")
+        for source, value in cut_values(path, columns.values()).items():
+            remedy = f"Print it wider (sacct -o {source}%60,…), or use --parsable2."
+            faults.add(f"{path}, column '{source}'", f"{value}, cut off", "whole values", remedy)
         if not missing:
             frames.append(frame)
     faults.raise_any()

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,6 +27,8 @@ DELIMITERS = "|\t;,"
 SNIFFED = 1 << 16
 """Bytes of the beginning of a file from which its encoding and delimiter are told."""
 
+CUT_STEP = r"^\d+(_\d+|\+\d+)?\.[a-z]*\+$"
+"""Cut identifiers of steps of Slurm jobs, ``1234567.bat+``: which step it was does not matter."""
 _LEADING = ("#", "sep=", "SEP=")
 _COMMA = re.compile(r"-?\d+,\d+")
 _GROUPS = re.compile(r"-?[1-9]\d{0,2}(,\d{3})+")
@@ -97,6 +99,15 @@ def scan(path: Path) -> pl.LazyFrame:
         lines = _decoded(_content(path)).splitlines()
         return _from_json([json.loads(line) for line in lines if line.strip()]).lazy()
     how = _text_form(path, _stamp(path))
+    if how.places:
+        source = path if how.plain else io.BytesIO(_decoded(_content(path)).encode())
+        whole = {"separator": "\x01", "quote_char": None, "has_header": False, "new_columns": ["line"]}
+        rows = pl.scan_csv(source, skip_lines=how.skipped + 2, infer_schema=False, **whole)  # type: ignore[arg-type]
+        cells = {
+            name: pl.col("line").str.slice(start, width).str.strip_chars()
+            for name, (start, width) in how.places.items()
+        }
+        return rows.select(pl.when(cell != "").then(cell).alias(name) for name, cell in cells.items())
     options: dict[str, Any] = {
         "separator": how.delimiter,
         "skip_lines": how.skipped,
@@ -113,10 +124,13 @@ def scan(path: Path) -> pl.LazyFrame:
 
 
 class _TextForm:
-    """Delimiter of a text file, lines before its header, and whether it can be read as it lies on disk."""
+    """Delimiter of a text file, lines before its header, and whether it can be read as it lies on disk.
 
-    def __init__(self, delimiter: str, skipped: int, plain: bool) -> None:
-        self.delimiter, self.skipped, self.plain = delimiter, skipped, plain
+    Of columns of fixed width, as sacct prints them, `places` has start and width, told by the dashes below the header.
+    """
+
+    def __init__(self, delimiter: str, skipped: int, plain: bool, places: Mapping[str, tuple[int, int]]) -> None:
+        self.delimiter, self.skipped, self.plain, self.places = delimiter, skipped, plain, places
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -130,14 +144,42 @@ def _text_form(path: Path, _stamp: tuple[int, int]) -> _TextForm:
     lines = _decoded(head).splitlines()
     skipped = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith(_LEADING)), 0)
     header = lines[skipped] if lines else ""
+    places: dict[str, tuple[int, int]] = {}
     if len(lines) > skipped + 1 and re.fullmatch(r"[-\s]*-{3,}[-\s]*", lines[skipped + 1]):
+        spans = [dashes.span() for dashes in re.finditer("-+", lines[skipped + 1])]
+        places = {header[start:end].strip(): (start, end - start) for start, end in spans}
+        between = [end for _, end in spans]
+        # The last line of the beginning may be cut.
+        odd = next(
+            (
+                line
+                for line in lines[skipped + 2 : -1 if len(head) == SNIFFED else None]
+                if any(line[at : at + 1].strip() for at in between)
+            ),
+            None,
+        )
         faults = Faults(f"Reading '{path}'")
-        faults.add("content", header, "columns separated by a delimiter", "With sacct, use --parsable2.")
+        remedy = "With sacct, use --parsable2."
+        faults.require(odd is None, "content", odd, "columns as wide as the dashes below their names", remedy)
+        faults.require(len(places) == len(spans), "content", header, "each name of a column once", remedy)
         faults.raise_any()
     outside = re.sub(r'"[^"]*"', "", header)
     delimiter = max(DELIMITERS, key=outside.count)
     plain = on_disk(path) == path and path.suffix.lower() != ".bz2" and _encoding(head) == "utf-8"
-    return _TextForm(delimiter, skipped, plain)
+    return _TextForm(delimiter, skipped, plain, places)
+
+
+def cut_values(path: Path, sources: Iterable[str]) -> dict[str, str]:
+    """Columns of fixed width that cut some value off, each with the first such value: they end with ``+``."""
+    if kind(path) not in TEXT or not (places := _text_form(path, _stamp(path)).places):
+        return {}
+    table = scan(path).select(name for name in dict.fromkeys(sources) if name in places)
+    found: dict[str, str] = {}
+    for name in table.collect_schema().names():
+        full = pl.col(name).str.ends_with("+") & (pl.col(name).str.len_chars() == places[name][1])
+        first = table.select(name).filter(full & ~pl.col(name).str.contains(CUT_STEP)).head(1).collect()
+        found |= {name: str(first.item())} if first.height else {}
+    return found
 
 
 def _content(path: Path, most: int | None = None) -> bytes:
