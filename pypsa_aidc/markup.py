@@ -98,7 +98,13 @@ class Table:
     def cells(self, rows: int) -> list[list[str]]:
         """Return at most so many rows of `plain` as text; numbers of a column have the same decimals."""
         plain = self.plain.head(rows)
-        columns = [aligned(plain.iloc[:, k], CENTS if "(USD" in name else 0) for k, name in enumerate(plain.columns)]
+        columns = [
+            # Years are names: nobody writes 2,030.
+            list(map(str, plain.iloc[:, k]))
+            if name == "year"
+            else aligned(plain.iloc[:, k], CENTS if "(USD" in name else 0)
+            for k, name in enumerate(plain.columns)
+        ]
         return [list(row) for row in zip(*columns, strict=True)]
 
     def html(self, rows: int, more: str = "") -> str:

@@ -14,6 +14,7 @@ import typer
 from pypsa_aidc.cli.reply import Reply, quiet_process, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption, SettingsOption
 from pypsa_aidc.errors import Faults, near
+from pypsa_aidc.plain import counted
 
 if TYPE_CHECKING:
     from pypsa_aidc.sweeps import FileFunction, Function
@@ -111,7 +112,7 @@ def sweep(
     )
     about = {"function": chosen.function, "points": len(plan.points), "there": len(plan.points) - len(plan.left)}
     if dry_run:
-        reply.rehearsed(about, f"{len(plan.points)} points, {len(plan.left)} of them to be made", out)
+        reply.rehearsed(about, f"{counted(len(plan.points), 'point')}, {len(plan.left)} of them to be made", out)
         return
     with silenced_stdout(reply.verbose):
         frame = plan.run()
@@ -119,7 +120,9 @@ def sweep(
     for row in failed.to_dict("records"):
         reply.note(", ".join(f"{name}={row[name]}" for name in grid) + f": {row['error']}", style="yellow")
     reply.tables["points"] = frame
-    reply.line(f"{len(plan.points)} points in {out}, {len(plan.left)} of them made now, {len(failed)} failed")
+    reply.line(
+        f"{counted(len(plan.points), 'point')} in {out}, {len(plan.left)} of them made now, {len(failed)} failed"
+    )
     reply.answer(**about, made=len(plan.left), failed=len(failed), out=out)
     if len(failed):
         raise typer.Exit(EXIT_FAILED)
@@ -163,7 +166,7 @@ def _grid(
             values[name] = list(range(given.first, given.last + 1))
         elif isinstance(given, Files):
             values[name] = sorted(config.parent.glob(given.files))
-            faults.require(bool(values[name]), f"grid.{name}", given.files, f"files in {config.parent}")
+            faults.require(bool(values[name]), f"grid.{name}", given.files, f"files in {config.parent.absolute()}")
         else:
             values[name] = list(given) if isinstance(given, tuple) else [given]
         if hints.get(name) is Path:

@@ -13,7 +13,8 @@ from scipy.optimize import linprog
 
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.headroom import Budget, Contingency, Ratings, Request, ServiceStudy, Upgrade
-from pypsa_aidc.headroom.service.allocation import Hours, within_budget
+from pypsa_aidc.headroom.service.allocation import Hours, Terms, _Model, within_budget
+from pypsa_aidc.headroom.service.limits import Rows
 from pypsa_aidc.headroom.service.replay import delivered
 from pypsa_aidc.headroom.service.request import Relief
 from pypsa_aidc.report import service_report
@@ -299,6 +300,13 @@ def test_a_base_case_that_breaks_limits_itself_is_named_and_mended() -> None:
     built = [Upgrade("1", 2031, 70.0), Upgrade("2", 2031, 70.0)]
     later = n.aidc.study(request, contingencies="all", years=[2031], upgrades=built)
     assert later.allocation["firm"].tolist() == pytest.approx([50.0, 50.0])
+
+
+def test_a_limit_without_any_load_is_no_crash() -> None:
+    """A row may hold no load at all; the size is then that of the nameplate."""
+    rows = Rows.of([(0, np.zeros(1), 5.0, 0.0, "Line 1", "")], 1)
+    model = _Model(rows, np.array([7.0]), [Terms()], Hours(np.ones(2), 1.0, np.array([True, False])), np.zeros(1), {})
+    assert model.maximise(np.ones(1))[0].tolist() == pytest.approx([7.0])
 
 
 def test_years() -> None:

@@ -197,3 +197,7 @@ def test_a_heavy_figure_becomes_pixels() -> None:
 )
 def test_decimals_stand_under_each_other(values, unit, texts) -> None:
     assert [row[0] for row in markup.Table("t", pd.DataFrame({"x": values}), {"x": unit}).cells(9)] == texts
+
+
+def test_years_are_no_amounts() -> None:
+    assert markup.Table("t", pd.DataFrame({"year": [2030], "megawatts": [2030]})).cells(1) == [["2030", "2,030"]]

@@ -398,8 +398,9 @@ class _Model:
         shape = (len(entries), self._lower.size)
         constraints = []
         if entries:
-            row, column = np.array(where).T
-            matrix = csr_array(coo_array((values, (row, column)), shape=shape))
+            # Rows may hold no load at all.
+            places = np.array(where, dtype=np.int64).reshape(-1, 2)
+            matrix = csr_array(coo_array((values, (places[:, 0], places[:, 1])), shape=shape))
             constraints = [LinearConstraint(matrix, [low for _, low, _ in entries], [high for _, _, high in entries])]
         found = milp(
             cost,
