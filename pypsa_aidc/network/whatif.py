@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, InfeasibleError, InputError, NotSolvedError
+from pypsa_aidc.errors import Faults, InfeasibleError, InputError, NotSolvedError, UnsupportedError
 from pypsa_aidc.network.loads.protocol import Change, Freedom
 from pypsa_aidc.network.loads.registry import loads, remove, sites
 from pypsa_aidc.network.loads.site.add import update
@@ -18,6 +18,7 @@ from pypsa_aidc.network.loads.site.schedule import gpu_hours
 from pypsa_aidc.network.model.horizon import windows
 from pypsa_aidc.network.pypsa_api import copy_network, rows
 from pypsa_aidc.network.results.costs import objective_weight
+from pypsa_aidc.network.results.scenarios import in_scenarios, probabilities
 from pypsa_aidc.network.solve.optimize import optimize
 from pypsa_aidc.progress import track
 
@@ -93,7 +94,7 @@ def compare(
             failures[case] = str(error)
             continue
         price = float(np.mean([_mean_price(copy, bus) for bus in buses]))
-        hours = np.nan if case == "without" else sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
+        hours = np.nan if case == "without" else _gpu_hours(copy, chosen)
         table[case] = {"cost": result.objective, "price": price, "gpu_hours": hours}
         table[case] |= {"status": result.status, "gap": result.gap}
     frame = pd.DataFrame.from_dict(table, orient="index").rename_axis("case")
@@ -153,6 +154,8 @@ def break_even(
         No such site, another case, or a job without baseline.
     NotSolvedError
         The fixed or the flexible jobs have no solution.
+    UnsupportedError
+        A risk preference and `recourse`: the risk of energy and that of GPU-hours are no sum.
 
     Notes
     -----
@@ -162,6 +165,11 @@ def break_even(
     faults = Faults("n.aidc.break_even")
     faults.require(case in ("free", "waiting"), "case", case, "'free' or 'waiting'")
     faults.raise_any()
+    if n.has_risk_preference and options.get("recourse") is not None:
+        raise UnsupportedError(
+            "break-even with a risk preference and recourse: GPU-hours then differ between scenarios, and their worth "
+            "is no sum beside the risk. Leave out one of them, or compare n.aidc.optimize at several gpu_value."
+        )
     chosen = _chosen(n, site, ("fixed", case))
 
     def solved(which: str, value: float) -> tuple[float, float, float]:
@@ -171,7 +179,7 @@ def break_even(
             jobs = [replace(load, gpu_value=None) for load in sites(copy)[name].loads.values()]
             update(copy, name, jobs=jobs, gpu_value=value)
         result = optimize(copy, snapshots, **{"prices": False, **tight(options)})
-        hours = sum(gpu_hours(copy, sites(copy)[name]) for name in chosen)
+        hours = _gpu_hours(copy, chosen)
         return result.objective - value * hours, hours, abs(result.objective - result.bound)
 
     fixed_cost, fixed_hours, _ = solved("fixed", 0.0)
@@ -221,6 +229,14 @@ def _chosen(n: pypsa.Network, site: str | None, only: Sequence[str]) -> dict[str
                 faults.add(fault.where, fault.given, fault.expected, f"{fault.remedy} Or only=['without', 'free'].")
     faults.raise_any()
     return chosen
+
+
+def _gpu_hours(n: pypsa.Network, names: Iterable[str]) -> float:
+    """GPU-hours that the jobs of some sites occupy; their expectation, with scenarios."""
+    if not n.has_scenarios:
+        return sum(gpu_hours(n, sites(n)[name]) for name in names)
+    weights = probabilities(n)
+    return sum(weights[scenario] * _gpu_hours(one, names) for scenario, one in in_scenarios(n).items())
 
 
 def _mean_price(n: pypsa.Network, bus: str) -> float:

@@ -64,6 +64,33 @@ def test_costs_and_bill_carry_the_worth_of_gpu_hours(tmp_path) -> None:
     assert n.objective == pytest.approx(whole - 12.0), "plain PyPSA has no place for it"
 
 
+def test_gpu_hours_of_scenarios() -> None:
+    """Held GPUs in two scenarios, by probability 0.6 and 0.4; b is cheap in hours 2 and 4 at 1 and 3 USD/MWh.
+
+    At once, the job takes hours 0 and 1: 30 USD in a, 25 in b, and 8 GPU-hours. Deciding in hour 2, it waits in a for
+    hours 3 and 5 and pays 5 USD with 24 GPU-hours, in b for hours 2 and 4 and pays 10 USD with 20.
+    """
+    n = grid(6, PRICES)
+    n.set_scenarios({"a": 0.6, "b": 0.4})
+    n.c.generators.dynamic["marginal_cost"]["b", "market"] = [2.0, 8.0, 1.0, 9.0, 3.0, 4.0]
+    none = pd.Series(0.0, n.snapshots)
+    site(n, jobs=[replace(job("A", 2.0, 2, held_gpus=4), modes=(SLOW,))], base_load=0.0, gpu_value=none)
+    later = {"recourse": n.snapshots[2]} | QUIET
+    table = n.aidc.compare(only=["fixed", "free"], **later)
+    assert table["cost"].tolist() == pytest.approx([0.6 * 30 + 0.4 * 25, 0.6 * 5 + 0.4 * 10])
+    assert table["gpu_hours"].tolist() == pytest.approx([8.0, 0.6 * 24 + 0.4 * 20])
+    value = pd.Series([0.5, 0.0, 0.0, 1.0, 0.0, 0.0], n.snapshots)
+    n.aidc.update("dc", gpu_value=value)
+    n.aidc.optimize(**later)
+    # Hours 0 and 3 are worth 2 and 4 USD for 4 GPUs.
+    assert n.objective == pytest.approx(7.0 + 2 + 4)
+    assert n.aidc.costs()["cost"].sum() == pytest.approx(n.objective)
+    assert n.aidc.costs().loc[("GPUs", "dc"), "cost"] == pytest.approx(6.0)
+    n.set_risk_preference(0.5, 0.5)
+    with pytest.raises(aidc.UnsupportedError, match="risk preference and recourse"):
+        n.aidc.break_even(**later)
+
+
 def test_a_value_of_zero_changes_no_byte() -> None:
     n, other = two_hours(), two_hours()
     other.aidc.update("dc", gpu_value=0.0, jobs=[replace(each, transitions=()) for each in _jobs(n)])

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import linopy
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from pypsa_aidc.network.model.linear import over, weighted_sum
+from pypsa_aidc.network.model.linear import coordinates, weighted_sum
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,7 +71,7 @@ def add_levels(
     matrix.eliminate_zeros()
     rows = np.repeat(np.arange(size), np.diff(matrix.indptr))
     m = x.model
-    total = m.add_variables(lower=over(np.zeros(shape), *(coords[dim].rename(dim) for dim in dims)), name=name)
+    total = m.add_variables(lower=xr.DataArray(np.zeros(shape), coordinates(coords), dims), name=name)
     later = np.flatnonzero(np.arange(size) // stride % count % EVERY)
     before = weighted_sum(total, later - stride, later, np.ones(len(later)), coords)
     changes = weighted_sum(x, matrix.indices.astype(np.int64), rows, matrix.data, coords)

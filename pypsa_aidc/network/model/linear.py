@@ -50,7 +50,7 @@ def weighted_sum(
             "coeffs": (dims, weights.reshape(*shape, width)),
             "vars": (dims, labels.reshape(*shape, width)),
         },
-        coords=_coordinates(coords),
+        coords=coordinates(coords),
     )
     return linopy.LinearExpression(data, variable.model)
 
@@ -73,11 +73,12 @@ def previous(variable: linopy.Variable, first: NDArray[np.bool_]) -> linopy.Line
 
 def over(values: NDArray[np.float64], *indexes: pd.Index) -> xr.DataArray:
     """Values with named indexes as coordinates, for linopy."""
-    coords = _coordinates({str(index.name): index for index in indexes})
+    coords = coordinates({str(index.name): index for index in indexes})
     return xr.DataArray(np.asarray(values), coords=coords, dims=[str(index.name) for index in indexes])
 
 
-def _coordinates(coords: Mapping[str, pd.Index]) -> xr.Coordinates:
+def coordinates(coords: Mapping[str, pd.Index]) -> xr.Coordinates:
+    """Make coordinates of indexes, also of those with levels, such as periods and their snapshots."""
     result = xr.Coordinates()
     for dim, index in coords.items():
         single = xr.Coordinates.from_pandas_multiindex(index, dim) if isinstance(index, pd.MultiIndex) else {dim: index}

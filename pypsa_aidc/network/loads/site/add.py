@@ -364,12 +364,11 @@ def _at_least(least: float, given: Values, n: pypsa.Network, where: str, faults:
 def _write_value(n: pypsa.Network, site: Site, worth: float | pd.Series) -> None:
     """Keep a series of GPU values with the Link of the site; a number stands in its specification."""
     dynamic, labels = n.c.links.dynamic, rows(n.links.index, site.link)
-    kept = dynamic.get(GPU_VALUE, pd.DataFrame(index=n.snapshots)).drop(columns=labels, errors="ignore")
-    if isinstance(worth, pd.Series):
-        kept = pd.concat([kept, pd.DataFrame(dict.fromkeys(labels, worth))], axis=1)
     if isinstance(worth, pd.Series) or GPU_VALUE in dynamic:
-        kept.columns.names = n.links.index.names
-        dynamic[GPU_VALUE] = kept
+        kept = dynamic.get(GPU_VALUE, pd.DataFrame(index=n.snapshots, columns=n.links.index[:0], dtype=float))
+        kept = kept.drop(columns=labels, errors="ignore")
+        own = {label: worth for label in labels if isinstance(worth, pd.Series)}
+        dynamic[GPU_VALUE] = pd.concat([kept, pd.DataFrame(own, n.snapshots, columns=labels[: len(own)])], axis=1)
 
 
 def _warn_about_units(n: pypsa.Network, site: Site) -> None:
