@@ -36,7 +36,20 @@ from pypsa_aidc.training import (
     read_profile,
 )
 
-VERBS = ("check", "modes", "add", "dispatch", "freeze", "report", "fleet", "surface", "screen", "headroom", "study")
+VERBS = (
+    "check",
+    "modes",
+    "add",
+    "dispatch",
+    "freeze",
+    "report",
+    "fleet",
+    "surface",
+    "screen",
+    "headroom",
+    "study",
+    "terms",
+)
 """Each may have a section in the file."""
 
 _place: ContextVar[tuple[pypsa.Network, Path] | None] = ContextVar("place", default=None)

@@ -50,7 +50,8 @@ def faults(path: Path, verb: str = "screen", *settings: str) -> list[str]:
 
 
 def test_every_verb_has_a_section() -> None:
-    assert list(get_command(app).commands) == [*VERBS, "schema"]  # type: ignore[attr-defined]
+    """All but the schema itself, and the file of a sweep, which is function and grid."""
+    assert list(get_command(app).commands) == [*VERBS, "sweep", "schema"]  # type: ignore[attr-defined]
 
 
 def test_a_section_is_the_command_line(whole: Path) -> None:

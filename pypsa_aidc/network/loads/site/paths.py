@@ -138,14 +138,6 @@ class Paths(Built):
         ahead = self.ahead
         return () if ahead is None else tuple(s for s in ahead.steps[generator] if s.start < ahead.decided)
 
-    def decided_slots(self, generator: str, count: int, first: int = 0) -> Iterator[tuple[Step, int, int]]:
-        """Yield the decided steps that reach into `count` slots, `first` slots after the border, and where in them."""
-        for step in self.decided(generator):
-            assert self.ahead is not None
-            start, stop = (min(max(edge - self.ahead.border - first, 0), count) for edge in (step.start, step.stop))
-            if start < stop:
-                yield step, start, stop
-
     @property
     def together(self) -> bool:
         """Whether any edges carry the paths of several equal jobs."""
@@ -481,8 +473,7 @@ def _limit_later(m: linopy.Model, x: linopy.Variable, paths: Paths, ahead: Ahead
     for generator, (site, load) in paths.generators.items():
         used = _decided_occupation(paths, generator, load, held=True)[first:]
         free[:, names.index(site)] -= used / paths.sites[site].spec.gpus
-        for step, begin, end in paths.decided_slots(generator, later, first - ahead.border):
-            left[begin:end, names.index(site)] -= load.modes[step.mode].it_power
+        left[:, names.index(site)] -= step_power(paths.decided(generator), load, ahead.slots)[first:]
     coords: dict[str, pd.Index] = {
         "aidc_later": pd.RangeIndex(later, name="aidc_later"),
         "aidc_site": pd.Index(names, name="aidc_site"),
