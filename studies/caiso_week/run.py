@@ -49,12 +49,18 @@ class Config:
     preset: str
     gap: float
     scalings: tuple[str, ...]
+    horizon: int
+    overlap: int
+    rolling_gap: float
     paper: dict[str, float]
 
     def __post_init__(self) -> None:
         faults = Faults("configuration of caiso_week")
         faults.number("days", self.days, at_least=1, integer=True)
         faults.number("gap", self.gap, at_least=0)
+        faults.number("rolling_gap", self.rolling_gap, at_least=0)
+        faults.number("horizon", self.horizon, at_least=1, integer=True)
+        faults.number("overlap", self.overlap, at_least=0, integer=True)
         faults.require(self.preset in campus.PRESETS, "preset", self.preset, f"one of {', '.join(campus.PRESETS)}")
         for scaling in self.scalings:
             faults.require(scaling in SCALINGS, "scalings", scaling, f"some of {', '.join(SCALINGS)}")
@@ -88,9 +94,12 @@ def run(config: Config, arguments: argparse.Namespace, console: Console) -> None
     distribution = _distribution(config, days[days["counted"]])
     study.save(days, arguments.out, "days")
     study.save(distribution, arguments.out, "distribution")
+    regret = _regret(config, arguments, [day.label for day in chosen[: config.days]], how)
+    study.save(regret, arguments.out, "regret")
     shown = days.assign(day=days["day"].where(days["counted"], days["day"] + " *")).drop(columns=["factor", "counted"])
     study.show(console, shown, "day by day (* stress test: the day with most negative prices, not counted)")
     study.show(console, distribution, "saving against fixed training, %")
+    study.show(console, regret, "rolling horizon against perfect foresight, S4")
     if arguments.figures is not None:
         target = arguments.figures / "savings.png"
         _draw(config, days[days["counted"]]).savefig(target, dpi=150)
@@ -153,6 +162,37 @@ def solve_day(factor: float, day: str, file: Path, timezone: str, preset: str, g
         "S6 curtailed MWh": values["S6"]["curtailment"],
         "pruning USD": pruned["cost"] - values[PRUNED]["cost"],
     }
+
+
+def _regret(config: Config, arguments: argparse.Namespace, days: list[str], how: dict[str, object]) -> pd.DataFrame:
+    """What it costs not to know the rest of the day, day by day, and of the week."""
+    windows = {"horizon": config.horizon, "overlap": config.overlap}
+    points = [{"day": day, **how, "gap": config.rolling_gap, **windows} for day in days]
+    table = study.sweep(roll_day, points, arguments, "rolling days").drop(columns=[*how, *windows])
+    week = {"day": "week", **table[["foresight USD", "rolling USD"]].sum().to_dict()}
+    table = pd.concat([table, pd.DataFrame([week])], ignore_index=True)
+    table["regret %"] = 100 * (table["rolling USD"] / table["foresight USD"] - 1)
+    return table
+
+
+def roll_day(
+    day: str, file: Path, timezone: str, preset: str, gap: float, horizon: int, overlap: int
+) -> dict[str, float]:
+    """Solve S4 with perfect foresight and in a rolling horizon, by capacity and with the effective modes."""
+    n = _network(preset, _read(file, timezone).loc[day], 1.0)
+    n.aidc.update(SITE, jobs=campus.loads(preset))
+    n = scenario_network(n, PRUNED, BATTERY)
+    study.solve(n, day, prices=False, mip_rel_gap=gap)
+    best = _operation(n)
+    n.aidc.optimize_with_rolling_horizon(horizon=horizon, overlap=overlap, mip_rel_gap=gap, output_flag=False)
+    return {"foresight USD": best, "rolling USD": _operation(n)}
+
+
+def _operation(n: pypsa.Network) -> float:
+    """USD for the grid's energy, and for what is curtailed."""
+    price = n.get_switchable_as_dense("Generator", "marginal_cost")
+    paid = sum(float(n.generators_t.p[name] @ price[name]) for name in ("grid", "PV", "wind"))
+    return paid + campus.CURTAILMENT_COST * float(_available(n).to_numpy().sum())
 
 
 def _network(preset: str, hours: pd.DataFrame, factor: float) -> pypsa.Network:
