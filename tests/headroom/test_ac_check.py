@@ -9,6 +9,7 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
+from pypsa_aidc.headroom import Budget, Contingency, Request
 from tests.headroom.grids import triangle
 from tests.network.tiny import job, site
 
@@ -106,3 +107,36 @@ def test_everything_wrong_at_once() -> None:
     with pytest.raises(aidc.InputError) as refused:
         two_buses().aidc.ac_check({"C": 5.0, "B": -1.0}, [("then", "3")], power_factor=2.0, voltages=(1.0, 0.9))
     assert len(refused.value.faults) == 6
+
+
+def test_a_study_is_checked_where_it_binds() -> None:
+    """60 MW and, firm, 40 MW more at a power factor of 0.9 over one line of twice the impedance, by hand."""
+    n = two_buses(60.0)
+    n.add("Generator", "spare", bus="A", p_nom=10.0, p_set=0.0)
+    requests = [
+        Request(name="east", bus="B", nameplate=70.0, budget=Budget(hours=1, depth=0.5), power_factor=0.9),
+        Request(name="at the plant", bus="A", nameplate=5.0),
+    ]
+    outages = ["1", Contingency(("1", ("Generator", "spare")), "both")]
+    study = n.aidc.study(requests, contingencies=outages, redispatch=False)
+    assert study.allocation["firm"].tolist() == pytest.approx([40.0, 5.0])
+    found = study.ac_check()
+    q = 40.0 * math.tan(math.acos(0.9))
+    voltage, apparent, _ = by_hand(2 * 100.0, 2 * q)
+    row = found.loc[("", "firm", "now", "Line 1")]
+    assert (row["limits"], row["element"]) == ("east", "Line 2")
+    assert row["dc_loading"] == pytest.approx(1.0)
+    assert row["ac_loading"] == pytest.approx(apparent / RATING, rel=1e-6)
+    assert row["v_min"] == pytest.approx(voltage, rel=1e-6)
+    assert row["fails"] == "MVA on Line 2"
+    # Cut to 40 MW in the outage, the conditional size rests on the same flow.
+    assert study.allocation["conditional"].iloc[0] == pytest.approx(70.0)
+    held = found.loc[("", "conditional", "now", "Line 1")]
+    assert held["dc_loading"] == pytest.approx(1.0)
+    assert held["ac_loading"] == pytest.approx(apparent / RATING, rel=1e-6)
+    # What no power flow of one branch less says is not said.
+    unchecked = found[found["fails"].str.startswith("not checked")]
+    assert set(unchecked.index.get_level_values("outage")) <= {"both"}
+    n.loads["p_set"] = 50.0
+    with pytest.raises(aidc.StaleError):
+        study.ac_check()

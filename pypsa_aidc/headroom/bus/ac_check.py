@@ -27,6 +27,7 @@ Case = tuple[Any, "str | Branch | None"]
 _WITHIN = 1e-6
 """Share of a limit by which it may be exceeded, as the linear answers bear it."""
 
+_USUAL_FACTOR = 0.95
 _UNITS = {"dc_loading": "", "ac_loading": "", "v_min": "p.u.", "v_max": "p.u.", "losses": "MW"}
 
 
@@ -41,7 +42,7 @@ def ac_check(
     loads: Mapping[str, Values] | None = None,
     cases: Sequence[Case] | None = None,
     *,
-    power_factor: float = 0.95,
+    power_factor: float | Mapping[str, float] = 0.95,
     slack: Slack = "spare",
     voltages: tuple[float, float] = (0.95, 1.05),
     emergency: float = 1.0,
@@ -61,7 +62,8 @@ def ac_check(
         Pairs (snapshot, outage): a line, (component, name), or `None` for no outage; all snapshots without outage if
         `None`.
     power_factor
-        Of what is added, and of the AIDCs that the network has; lagging, above 0 and at most 1.
+        Of what is added, and of the AIDCs that the network has; lagging, above 0 and at most 1. Or of what is added by
+        bus, and 0.95 of the others.
     slack
         What serves the added loads, as for `n.aidc.headroom`.
     voltages
@@ -107,7 +109,12 @@ def ac_check(
     faults = Faults("ac_check")
     chosen = [(snapshot, None) for snapshot in n.snapshots] if cases is None else list(cases)
     added = _checked(n, loads or {}, chosen, faults)
-    faults.number("power_factor", power_factor, above=0, at_most=1)
+    factors = dict(power_factor) if isinstance(power_factor, Mapping) else {}
+    usual = _USUAL_FACTOR if isinstance(power_factor, Mapping) else power_factor
+    for where, factor in {"": usual, **factors}.items():
+        faults.number(f"power_factor{where and f', {where}'}", factor, above=0, at_most=1)
+    lost = [bus for bus in factors if bus not in (loads or {})]
+    faults.require(not lost, "power_factor", lost, "buses of loads")
     faults.number("emergency", emergency, at_least=1)
     ordered = len(voltages) == 2 and 0 < voltages[0] < voltages[1]
     faults.require(ordered, "voltages", voltages, "a lower and a higher limit above 0, per unit")
@@ -116,7 +123,13 @@ def ac_check(
     at = n.snapshots[n.snapshots.isin([snapshot for snapshot, _ in chosen])]
     case = base_case(n, at)
     dispatched(case, n)
-    work, lacking = _prepared(case.network, added, math.tan(math.acos(power_factor)), slack)
+    work, lacking = _prepared(
+        case.network,
+        added,
+        {bus: _reactive(factors.get(bus, usual)) for bus in added.columns},
+        _reactive(usual),
+        slack,
+    )
     rows: dict[tuple[Any, str], dict[str, Any]] = {}
     for outage in dict.fromkeys(_branch(each) for _, each in chosen):
         snapshots = at[at.isin([snapshot for snapshot, each in chosen if _branch(each) == outage])]
@@ -128,6 +141,11 @@ def ac_check(
     table = pd.DataFrame([rows[key] for key in keys], index)
     table.attrs["units"] = _UNITS
     return table
+
+
+def _reactive(power_factor: float) -> float:
+    """MVAr for each MW."""
+    return math.tan(math.acos(power_factor))
 
 
 def _branch(outage: str | Branch | None) -> Branch | None:
@@ -155,7 +173,7 @@ def _checked(n: pypsa.Network, loads: Mapping[str, Values], cases: Sequence[Case
 
 
 def _prepared(
-    n: pypsa.Network, added: pd.DataFrame, reactive: float, slack: Slack
+    n: pypsa.Network, added: pd.DataFrame, by_bus: Mapping[str, float], reactive: float, slack: Slack
 ) -> tuple[pypsa.Network, dict[Any, str]]:
     """Put dispatch, added loads and what serves them into set points; where generation lacks, by snapshot."""
     lacking: dict[Any, str] = {}
@@ -190,7 +208,7 @@ def _prepared(
         n.add("Load", f"reactive power of {name}", bus=bus, p_set=0.0, q_set=power * reactive)
     for bus in added.columns:
         power = added.loc[n.snapshots, bus]
-        n.add("Load", f"added at {bus}", bus=bus, p_set=power, q_set=power * reactive)
+        n.add("Load", f"added at {bus}", bus=bus, p_set=power, q_set=power * by_bus[bus])
     for bus, power in served.items():
         n.add("Load", f"serving at {bus}", bus=bus, p_set=-power)
     return n, lacking

@@ -24,6 +24,8 @@ from pypsa_aidc.plain import counted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from pypsa_aidc.headroom.service.binding import Basis
+
 FIXED, REDISPATCHED = "fixed", "redispatch"
 """The two ways of dispatch, as the tables call them."""
 _TIGHT = 1e-5
@@ -100,6 +102,8 @@ class ServiceStudy:
         `x`, `y` and `v_nom` (kV) of the bus of each request.
     requests : tuple of Request
         What was asked for.
+    basis : Basis
+        Network of each year, ratings and slack.
     assumptions : dict
         What the study stands on, in words, with a hash of each network.
     notes : tuple of str
@@ -114,6 +118,7 @@ class ServiceStudy:
     snapshots: Mapping[int | None, pd.Index] = field(repr=False)
     places: pd.DataFrame
     requests: tuple[Request, ...] = field(repr=False)
+    basis: Basis = field(repr=False)
     assumptions: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
@@ -124,6 +129,7 @@ class ServiceStudy:
         notes: tuple[str, ...],
         assumptions: Mapping[str, str],
         places: pd.DataFrame,
+        basis: Basis,
     ) -> ServiceStudy:
         """Put the answers of all years into tables."""
         sizes, limits, replays, upgrades = [], [], [], []
@@ -158,7 +164,7 @@ class ServiceStudy:
         table.attrs["units"] = {"megawatts": "MW", "cost": "USD"}
         moments = {year.year: year.snapshots for year in years}
         asked = years[0].requests
-        return cls(allocation, limiting, replay, causes, table, moments, places, asked, assumptions, notes)
+        return cls(allocation, limiting, replay, causes, table, moments, places, asked, basis, assumptions, notes)
 
     def __repr__(self) -> str:
         requests = self.allocation.index.get_level_values("request").unique()
@@ -261,6 +267,37 @@ class ServiceStudy:
         self._check_way(dispatch, faults := Faults("ServiceStudy.term_sheets"))
         faults.raise_any()
         return {request.name: term_sheet(self, request, dispatch) for request in self.requests}
+
+    def ac_check(self, *, voltages: tuple[float, float] = (0.95, 1.05), most: int = 20) -> pd.DataFrame:
+        """Check the hours and outages that the sizes rest on by AC power flow. A check, not a certificate.
+
+        Those are what limits the firm and the conditional sizes, and the deepest hour of each cause of cuts, with what
+        each load draws then at its power factor, and the dispatch as it is.
+
+        Parameters
+        ----------
+        voltages
+            Limits of buses that have none, per unit.
+        most
+            Cases at most, by year and kind of size.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By year, size (``"firm"``, ``"conditional"``), snapshot and outage: the requests that it `limits` and the
+            `element` by linear flows, and the columns of `n.aidc.ac_check`. Outages of anything but one line or
+            transformer are not checked, and `fails` says so.
+
+        Raises
+        ------
+        InputError
+            A study with redispatch alone.
+        StaleError
+            A network was changed after the study.
+        """
+        from pypsa_aidc.headroom.service.binding import check_binding
+
+        return check_binding(self, voltages, most)
 
     def _check_way(self, dispatch: str, faults: Faults) -> None:
         ways = list(self.allocation.index.unique("dispatch"))

@@ -24,6 +24,7 @@ from pypsa_aidc.headroom.service.allocation import (
     served,
 )
 from pypsa_aidc.headroom.service.answer import FIXED, REDISPATCHED, MethodAnswer, ServiceStudy, YearAnswer, fingerprint
+from pypsa_aidc.headroom.service.binding import Basis
 from pypsa_aidc.headroom.service.contingency import Contingencies, Contingency
 from pypsa_aidc.headroom.service.contingency import contingencies as read_contingencies
 from pypsa_aidc.headroom.service.limits import FixedDispatch
@@ -169,7 +170,8 @@ def service_study(
         "power flow": "linear, without losses; voltages and stability are not looked at",
         "power factors": "; ".join(f"{each.name} {each.power_factor:g}" for each in batch),
     } | {f"network{'' if part.year is None else f' {part.year}'}": part.fingerprint for part in parts}
-    return ServiceStudy.of(parts, tuple(dict.fromkeys(notes)), assumptions, _places(networks, batch))
+    basis = Basis(networks, ratings, slack)
+    return ServiceStudy.of(parts, tuple(dict.fromkeys(notes)), assumptions, _places(networks, batch), basis)
 
 
 def check_study(

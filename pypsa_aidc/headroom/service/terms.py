@@ -38,7 +38,7 @@ def term_sheet(study: ServiceStudy, request: Request, dispatch: str) -> TermShee
         firm=_by_year(rows["firm"], years),
         conditional=_by_year(rows["conditional"], years),
         # Whatever the terms allow, firm megawatts are not cut.
-        floor=_by_year((rows["conditional"] * (1 - depth)).clip(lower=rows["firm"]), years),
+        floor=None if depth is None else _by_year((rows["conditional"] * (1 - depth)).clip(lower=rows["firm"]), years),
         trigger="none: the load is firm" if firm else _trigger(study, request.name, dispatch),
         reliability=request.reliability if isinstance(source, Surface) else getattr(source, "reliability", None),
         data=_data(source),
@@ -78,11 +78,11 @@ def _by_year(values: pd.Series, years: dict[Any, int | None]) -> tuple[Megawatts
     return tuple(Megawatts(max(float(value), 0.0), years[label]) for label, value in values.items())
 
 
-def _depth(request: Request, relief: Relief | None) -> float:
-    """Largest share of its size by which the terms let it be cut."""
+def _depth(request: Request, relief: Relief | None) -> float | None:
+    """Largest share of its size by which the terms let it be cut; `None` where there are none."""
     if request.budget is not None:
         return request.budget.depth
-    return 0.0 if relief is None else min(max(kappa for _, kappa in relief.windows), 1.0)
+    return None if relief is None else min(max(kappa for _, kappa in relief.windows), 1.0)
 
 
 def _terms(request: Request, relief: Relief | None) -> dict[str, Any]:
@@ -90,7 +90,9 @@ def _terms(request: Request, relief: Relief | None) -> dict[str, Any]:
     budget = request.budget
     if budget is not None:
         return {"longest_event_h": budget.longest, "events_per_year": budget.events, "hours_per_year": budget.hours}
-    assert relief is not None  # without either, conditional megawatts are the firm ones
+    if relief is None:
+        # Sizes that were given may be cut without any terms, and then none is known.
+        return {}
     longest, hours = (value if np.isfinite(value) else None for value in (relief.longest, relief.hours))
     return {"longest_event_h": longest, "hours_per_year": hours}
 
