@@ -50,6 +50,7 @@ def test_every_drawing_of_the_package_is_in_the_gallery(gallery) -> None:
         "plot_headroom": ".headroom(contingencies",
         "plot_balances": ".aidc.plot.balance()",
         "plot_modes": "modes().plot()",
+        "plot_replay": 'batch().plot("east", 2030)',
         "plot_result": "solved_pair()[1].plot()",
         "plot_screen": "region_screen().plot()",
         "plot_load_duration": ".demand.plot()",
