@@ -76,6 +76,9 @@ def raw(tmp_path: Path, text: str = RAW, name: str = "small.raw") -> Path:
     return tmp_path / name
 
 
+pytestmark = pytest.mark.smoke
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> pypsa.Network:
     return aidc.from_case(raw(tmp_path_factory.mktemp("raw")))
