@@ -56,6 +56,7 @@ def test_every_drawing_of_the_package_is_in_the_gallery(gallery) -> None:
         "plot_load_duration": ".demand.plot()",
         "plot_surface": "surface().plot()",
         "plot_contract": "Contract.of(load()).plot()",
+        "plot_term_sheet": "term_sheet().plot()",
         "plot_bootstrap": "fleet.bootstrap(",
         "plot_portfolios": "portfolios().plot()",
         "plot_backtest": "Backtest.of(load()).plot()",
