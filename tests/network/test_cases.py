@@ -147,11 +147,15 @@ def test_time_limit_bounds_the_whole_call() -> None:
     n.aidc.add("dc", bus="grid", gpus=16, jobs=jobs)
     # Time of this process: what other programs of the machine take does not count.
     started = time.process_time()
-    result = n.aidc.optimize(time_limit=5.0, output_flag=False, mip_rel_gap=1e-9)
+    try:
+        result = n.aidc.optimize(time_limit=5.0, output_flag=False, mip_rel_gap=1e-9)
+    except aidc.NotSolvedError as error:  # on a machine too busy for a first schedule in time, which says so
+        assert "'time_limit'" in str(error)  # noqa: PT017
+        result = None
     # HiGHS looks at the clock between rounds at the root, each of which takes about a second here.
     assert time.process_time() - started < 5.0 * 1.1 + 2.5
-    assert result.status == "time_limit"
-    assert result.prices == "none" or (n.buses_t.marginal_price["grid"] > 0).all()
+    assert result is None or result.status == "time_limit"
+    assert result is None or result.prices == "none" or (n.buses_t.marginal_price["grid"] > 0).all()
 
 
 def test_search_gets_the_time_that_is_left_but_for_the_prices() -> None:

@@ -15,6 +15,8 @@ import pytest
 import pypsa_aidc as aidc
 from tests.network.test_matpower import CASE
 
+pytestmark = pytest.mark.smoke
+
 RAW = """0, 100.00, 33, 0, 0, 60.00 / REV 33
 A small case
 with three voltages
@@ -74,9 +76,6 @@ NAMES = ["1", "2", "3", "5", "star 1-2-5"]
 def raw(tmp_path: Path, text: str = RAW, name: str = "small.raw") -> Path:
     (tmp_path / name).write_text(text)
     return tmp_path / name
-
-
-pytestmark = pytest.mark.smoke
 
 
 @pytest.fixture(scope="module")
