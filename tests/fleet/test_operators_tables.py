@@ -537,6 +537,7 @@ def test_any_order_and_any_split_give_the_same_bytes(tmp_path, reader):
         fleet.Envelope.of(statistics).save(folder / "envelope.nc")
         contents.append(
             [(folder / name).read_bytes() for name in ("kept/cells.parquet", "kept/observed.parquet", "envelope.nc")]
+            + [statistics.audit.gpu_hours]
         )
     assert contents[0] == contents[1] == contents[2]
 
