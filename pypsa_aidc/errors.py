@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import wraps
 from numbers import Real
@@ -28,6 +28,8 @@ class Fault:
     given: object
     expected: str
     remedy: str = ""
+    bounds: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
+    """Where a number in a range was expected, the range in the words of JSON schema."""
 
     def __str__(self) -> str:
         remedy = f" {self.remedy}" if self.remedy else ""
@@ -157,6 +159,10 @@ class Faults:
         """Note one fault."""
         self._faults.append(Fault(where, given, expected, remedy))
 
+    def also(self, faults: Iterable[Fault], prefix: str = "") -> None:
+        """Note faults of another error, each with a prefix to where it is."""
+        self._faults += [replace(fault, where=f"{prefix}{fault.where}") for fault in faults]
+
     def require(self, ok: bool, where: str, given: object, expected: str, remedy: str = "") -> None:
         """Note a fault unless `ok`."""
         if not ok:
@@ -191,7 +197,10 @@ class Faults:
             and (at_least is None or float(value) >= at_least)
             and (at_most is None or float(value) <= at_most)
         )
-        self.require(ok, where, value, expected, remedy)
+        if not ok:
+            bounds = {"exclusiveMinimum": above, "minimum": at_least, "maximum": at_most}
+            known = {word: bound for word, bound in bounds.items() if bound is not None}
+            self._faults.append(Fault(where, value, expected, remedy, known))
 
     def flag(self, where: str, value: object) -> None:
         """Note a fault unless `value` is True or False."""

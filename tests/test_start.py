@@ -69,6 +69,26 @@ main()
     assert alone(code).split() == ["--offsets", "set()"]
 
 
+@pytest.mark.parametrize("module", ["pypsa_aidc", "wrapt", "pypsa_aidc.cli.files", "typer.rich_utils", "pandas._libs"])
+def test_ctrl_c_is_one_line_whatever_is_being_imported(module: str, tmp_path: Path) -> None:
+    """Some modules make an error of their own of it."""
+    code = f"""
+import os, signal, sys
+class Stop:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            try: os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt as error: raise ImportError(name) from error
+sys.meta_path.insert(0, Stop())
+sys.argv = ['pypsa-aidc', *{["--help"] if module == "typer.rich_utils" else ["modes", "nowhere.yaml", "-o", "out"]}]
+from pypsa_aidc_start import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: stopped\n")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", PACKAGES)
 def test_public_names_are_there_and_none_hides_a_module(name: str) -> None:
     package = importlib.import_module(name)

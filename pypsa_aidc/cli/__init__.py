@@ -94,10 +94,11 @@ def main() -> None:
         sys.exit(EXIT_REFUSED)
     except OSError as error:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", EXIT_BAD_INPUT)
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         code = EXIT_STOPPED
     if code == EXIT_STOPPED:
-        _fail("stopped", EXIT_STOPPED)
+        # What Typer makes of Ctrl-C; the line is told where the process began.
+        raise KeyboardInterrupt
     sys.exit(code)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, make_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -132,6 +132,10 @@ def _keys(call: Callable[..., Any], leave: Container[str] = (), **instead: Any) 
     return keys
 
 
+_load = partial(TrainingLoad, "", 1.0, ())
+"""Checks what a load has beside its modes, which are not known yet."""
+
+
 class _Job:
     """What is done with the keys of a job."""
 
@@ -140,9 +144,15 @@ class _Job:
         try:
             self.job  # noqa: B018 - it checks itself
         except InputError as error:
-            subject = "model" if error.subject.startswith("preset") else ""
-            for fault in error.faults:
-                faults.add(subject or fault.where, fault.given, fault.expected, fault.remedy)
+            preset = error.subject.startswith("preset")
+            faults.also(replace(fault, where="model") if preset else fault for fault in error.faults)
+        given = {"rules": self.rules, "deadline": self.deadline, "gpu_value": self.gpu_value}
+        for other, options in ((ModePower, {"communication_w": self.communication_w}), (_load, given)):
+            try:
+                other(**options)
+            except InputError as error:
+                told = {fault.where for fault in faults}
+                faults.also(fault for fault in error.faults if fault.where in options and fault.where not in told)
         for key in _GENERATION:
             unused = self.modes is not None and getattr(self, key) != type(self).__dataclass_fields__[key].default
             faults.require(not unused, key, "a value", "nothing beside measured modes", "Leave out one of the two.")
@@ -216,14 +226,12 @@ class _Site:
         try:
             self.chips  # noqa: B018 - it checks itself
         except InputError as error:
-            for fault in error.faults:
-                faults.add("gpu", fault.given, fault.expected, fault.remedy)
+            faults.also(replace(fault, where="gpu") for fault in error.faults)
         try:
             self._add(*(_place.get() or (_scratch(self.bus), None)), jobs=(), gpu=None if len(faults) else self.chips)
         except InputError as error:
             told = {"jobs", *(fault.where for fault in faults)}
-            for fault in error.faults:
-                faults.require(fault.where in told, fault.where, fault.given, fault.expected, fault.remedy)
+            faults.also(fault for fault in error.faults if fault.where not in told)
         faults.raise_any()
 
     @cached_property
@@ -354,8 +362,7 @@ class Config:
             try:
                 site.add_to(n, file.parent)
             except InputError as error:
-                for fault in error.faults:
-                    faults.add(f"site {site.name!r}, {fault.where}", fault.given, fault.expected, fault.remedy)
+                faults.also(error.faults, f"site {site.name!r}, ")
         faults.raise_any()
 
 

@@ -59,10 +59,9 @@ class RequestConfig:
         faults.require(self.surface is None or self.peak is not None, "peak", None, "MW of the fleet of the surface")
         faults.require(self.surface is not None or self.peak is None, "peak", self.peak, "nothing without a surface")
         try:
-            self._made()
+            self._made(reliability=self.reliability)
         except InputError as error:
-            for fault in error.faults:
-                faults.add(fault.where, fault.given, fault.expected, fault.remedy)
+            faults.also(error.faults)
         faults.raise_any()
 
     def request(self, folder: Path, jobs: Mapping[str, tuple[TrainingLoad, ...]]) -> Request:

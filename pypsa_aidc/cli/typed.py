@@ -248,13 +248,61 @@ def _schema(kind: Any, shared: dict[str, Any]) -> dict[str, Any]:
 
 def _object(kind: Any, shared: dict[str, Any]) -> dict[str, Any]:
     hints, told = typing.get_type_hints(kind), descriptions(kind.__doc__ or "")
+    ranges = _ranges(kind, hints)
     properties = {}
     for field in fields(kind):
         default = field.default if isinstance(field.default, str | float | int) else None
         about = {"description": told.get(field.name), "default": default, **field.metadata}
-        properties[field.name] = _schema(hints[field.name], shared) | {k: v for k, v in about.items() if v is not None}
+        entry = _schema(hints[field.name], shared) | {k: v for k, v in about.items() if v is not None}
+        for each in entry.get("anyOf", [entry]):
+            for shape, inner in (("array", "items"), ("object", "additionalProperties")):
+                if each.get("type") == shape:
+                    each[inner] |= ranges[shape].get(field.name, {})
+        # In draft 7 a range is about numbers, whatever else a value may be.
+        properties[field.name] = entry | ranges["number"].get(field.name, {})
     needed = [field.name for field in fields(kind) if _is_needed(field)]
     return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+_OUTSIDE = float("-inf")
+_SAMPLES: dict[str, Any] = {"number": _OUTSIDE, "array": (_OUTSIDE,), "object": {"1": _OUTSIDE}}
+
+
+def _ranges(kind: Any, hints: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Ask a dataclass for the ranges of its numbers, also in lists and mappings: give it what is outside of all."""
+    shapes = {name: _shapes(hint) for name, hint in hints.items()}
+    ranges: dict[str, dict[str, Any]] = {}
+    for shape in _SAMPLES:
+        found = ranges[shape] = {}
+        names = {field.name for field in fields(kind) if field.init}
+        values = {
+            name: _SAMPLES[shape if shape in of else of[0]] for name, of in shapes.items() if of and name in names
+        }
+        try:
+            kind(
+                **{field.name: "" if hints[field.name] is str else BAD for field in fields(kind) if _is_needed(field)}
+                | values
+            )
+        except InputError as error:
+            for fault in error.faults:
+                if fault.bounds and shape in shapes.get(_field(fault.where), ()):
+                    found.setdefault(_field(fault.where), fault.bounds)
+        except Exception:
+            # What is checked of several fields together cannot be asked this way.
+            continue
+    return ranges
+
+
+def _shapes(kind: Any) -> list[str]:
+    """Where numbers stand in values of a kind."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return list(dict.fromkeys(shape for each in arguments for shape in _shapes(each)))
+    if origin in (tuple, Sequence, Iterable, Mapping):
+        return (
+            ["object" if origin is Mapping else "array"] if _shapes(arguments[-1 if origin is Mapping else 0]) else []
+        )
+    return ["number"] if kind in (float, int) else []
 
 
 def descriptions(doc: str) -> dict[str, str]:

@@ -94,7 +94,8 @@ class Rules:
             faults.number("jump", self.jump, at_least=1, integer=True)
         for field in _AMOUNTS:
             faults.number(field, getattr(self, field), at_least=0)
-        faults.number("held_gpus", self.held_gpus, at_least=0, integer=True)
+        for field in ("progress", "held_gpus"):
+            faults.number(field, getattr(self, field), at_least=0, integer=True)
         choices = ("free", "after_wait", "never")
         faults.require(self.mode_changes in choices, "mode_changes", self.mode_changes, f"one of {', '.join(choices)}")
         if not self.continuity:
@@ -125,7 +126,7 @@ class Rules:
             object.__setattr__(
                 self, "segments", int(float(given)) if isinstance(given, Real) else tuple(map(float, given))
             )
-            faults.number("progress", self.progress, at_least=0, at_most=self.count - 1, integer=True)
+            faults.number("progress", self.progress, at_most=self.count - 1, integer=True)
 
     @property
     def count(self) -> int:

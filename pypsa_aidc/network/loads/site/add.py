@@ -357,7 +357,8 @@ def _at_least(least: float, given: Values, n: pypsa.Network, where: str, faults:
     """Values over the snapshots of a network, none of them below the least."""
     value = aligned(given, n.snapshots, where, faults)
     low = float(value.min()) if isinstance(value, pd.Series) else value
-    faults.require(not low < least, where, low, f"at least {least:g} at every snapshot")
+    if low < least:
+        faults.number(where, low, at_least=least, remedy="At every snapshot.")
     return value
 
 
