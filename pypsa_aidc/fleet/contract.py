@@ -252,7 +252,7 @@ class Contract:
 
         return plot_contract(self)
 
-    def term_sheet(self) -> str:
+    def __str__(self) -> str:
         """Terms as text for a person."""
         head = f"Dependable relief{' (synthetic fleet)' if self.synthetic else ''}: {self.source}"
         lines = [
