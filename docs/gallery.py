@@ -13,7 +13,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -234,6 +234,13 @@ def drawings() -> Iterator[Drawing]:
         "Contract.of(envelope).plot()",
         "A call of four hours of relief below zero, the rebound above zero, and the next call.",
         lambda: fleet.Contract.of(load()).plot(),
+    )
+    yield Drawing(
+        power,
+        "term_sheet",
+        'TermSheet.of(Contract.of(envelope), "site", peak=54.3).plot()',
+        "Bars of the megawatts of a term sheet: ramp by year, conditional, firm and floor, and two sources of relief.",
+        lambda: term_sheet().plot(),
     )
     yield Drawing(
         power,
@@ -603,6 +610,14 @@ def load() -> fleet.Envelope:
 def surface() -> fleet.Surface:
     """Its dependable power."""
     return fleet.Surface.of(load())
+
+
+def term_sheet() -> fleet.TermSheet:
+    """What is agreed on for a site of 300 MW with such a fleet and a battery."""
+    sheet = fleet.TermSheet.of(fleet.Contract.of(load()), "east", peak=float(load().facility.max()), size=300.0)
+    battery = fleet.ReliefSource("battery", 30.0, 2.0)
+    ramp = (fleet.Megawatts(120.0, 2028), fleet.Megawatts(300.0, 2029))
+    return replace(sheet, ramp=ramp, firm=(fleet.Megawatts(280.0),), sources=(*sheet.sources, battery))
 
 
 @cache

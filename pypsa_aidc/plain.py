@@ -10,6 +10,9 @@ from pypsa_aidc.errors import Faults, InputError
 
 T = TypeVar("T")
 
+ALL = "all"
+"""Label of what is the same in all scenarios."""
+
 
 def read_saved(made: Callable[[Any], T], path: str | Path, writer: str) -> T:
     """Make something of the xarray.Dataset in a file that `writer`, such as ``"Surface.save"``, has written.

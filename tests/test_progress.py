@@ -273,8 +273,11 @@ def test_short_work_has_no_line() -> None:
 
 
 def test_values_count_one_solve_for_each_question(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+
     def solve(*_: object) -> tuple[float, float]:
         time.sleep(0.05)
+        solved.append(5.0)
         return 5.0, 0.0
 
     monkeypatch.setattr(importlib.import_module("pypsa_aidc.network.whatif"), "_solve", solve)
@@ -283,7 +286,10 @@ def test_values_count_one_solve_for_each_question(eager: None, monkeypatch: pyte
         table = site(grid()).aidc.values(only=["gpus", "p_nom", "waiting"])
     assert table["value"].tolist() == [0.0, 0.0, 0.0]
     drawn = re.findall(r"values, one solve each \S+ (\d/\d)", stream.text)
-    assert list(dict.fromkeys(drawn)) == ["0/3", "1/3", "2/3"]
+    # A busy machine may skip one, and draw the last.
+    assert drawn == sorted(drawn)
+    assert {"0/3", "1/3"} <= {*drawn} <= {f"{done}/3" for done in range(4)}
+    assert len(solved) == 1 + 3  # as it is, and for each question
 
 
 def knapsack(seed: int = 0) -> highspy.Highs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -120,7 +121,7 @@ def fleet(
     factor, by_hour = _pue(reply, pue, temperature, zone)
     central, gaps = _model(reply, rating or [], idle or [], factor), _gaps(reply, gap or [])
     declared = _declared(reply, zone, column or [], constant or [], word or [], unit or [], window)
-    if trace is not None and layout == "found" and _holds_power(trace):
+    if trace is not None and layout == "found" and _holds_power(trace, declared):
         reply.faults.require(not notice, "--notice", notice, "nothing: samples of power do not say when work began")
         reply.faults.raise_any()
         _measured(reply, trace, out, declared, mapping, central, by_hour, inspect, figures, dry_run)
@@ -201,10 +202,10 @@ def _load(
     return central
 
 
-def _holds_power(path: Path) -> bool:
+def _holds_power(path: Path, declared: dict[str, Any]) -> bool:
     from pypsa_aidc.fleet.trace.telemetry import power_tables
 
-    return path.exists() and bool(power_tables(path))
+    return path.exists() and bool(power_tables(path, declared.get("power", ""), declared.get("pod_columns")))
 
 
 def _measured(
@@ -222,14 +223,24 @@ def _measured(
     """Envelope, tables and figures of samples of power."""
     import pandas as pd
 
-    from pypsa_aidc.fleet.trace.telemetry import read_power
+    from pypsa_aidc.fleet.trace.telemetry import power_tables, read_power
 
     asked = {"zone": declared.get("zone", ""), "unit": declared.get("power", "")}
     asked |= {
         name: declared.get(field)
         for name, field in (("columns", "pod_columns"), ("words", "words"), ("constants", "constants"))
     }
-    power = read_power(path, mapping=mapping, rest=central.idle_watts, **asked)
+    if inspect:
+        for file, means in power_tables(path, asked["unit"], asked["columns"]).items():
+            _show(reply, file, means, {"power": asked["unit"]})
+    try:
+        power = read_power(path, mapping=mapping, rest=central.idle_watts, **asked)
+    except InputError as error:
+        if not inspect:
+            raise
+        reply.note(f"would be refused: {error}", style="red")
+        reply.answer(trace=path, mapping=mapping)
+        return
     reply.line(str(power.audit))
     envelope = fleets.Envelope.of_power(power, mapping, central)
     envelope = envelope.with_pue(*pue) if pue else envelope
@@ -257,10 +268,6 @@ def _measured(
 
 def _inspect(reply: Reply, found: fleets.Trace | None, out: Path, max_rejected: float) -> None:
     """Show what was recognised, the first rows, and what would be dropped; write the layout for editing."""
-    import pandas as pd
-
-    from pypsa_aidc.fleet.trace.tables import scan
-
     faults = reply.faults
     faults.require(
         found is not None,
@@ -278,13 +285,11 @@ def _inspect(reply: Reply, found: fleets.Trace | None, out: Path, max_rejected: 
     if found.servers:
         reply.line(f"servers in {', '.join(piece.name for piece in found.servers[:5])}")
     columns = {**layout.pod_columns, **{name: f"{value!r} for all rows" for name, value in layout.constants.items()}}
-    rows = [(name, source, str(layout.units.get(name, ""))) for name, source in columns.items()]
-    reply.table(pd.DataFrame(rows, columns=["means", "column", "unit"]), "Columns")
+    _show(reply, found.paths[0], columns, layout.units)
     for guess in found.guesses:
         reply.note(f"taken for granted: {guess}")
     for name in found.ignored:
         reply.note(f"not part of the trace: {name}")
-    reply.table(scan(found.paths[0]).head(5).collect().to_pandas().astype(str), "First rows")
     try:
         statistics = fleets.Statistics.of(found, max_rejected=max_rejected)
         reply.line(str(statistics.audit))
@@ -294,6 +299,17 @@ def _inspect(reply: Reply, found: fleets.Trace | None, out: Path, max_rejected: 
     with reply.into(out):
         layout.save(reply.file("trace.yaml"))
     reply.answer(columns=columns, guesses=found.guesses, ignored=found.ignored)
+
+
+def _show(reply: Reply, table: Path, columns: Mapping[str, str], units: Mapping[str, Any]) -> None:
+    """Show what the columns of a table mean, and its first rows."""
+    import pandas as pd
+
+    from pypsa_aidc.fleet.trace.tables import scan
+
+    rows = [(name, source, str(units.get(name, ""))) for name, source in columns.items()]
+    reply.table(pd.DataFrame(rows, columns=["means", "column", "unit"]), f"Columns of {table.name}")
+    reply.table(scan(table).head(5).collect().to_pandas().astype(str), "First rows")
 
 
 def _declared(

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -78,12 +79,17 @@ def spelled(name: str, known: Iterable[str]) -> tuple[str, float] | None:
     >>> spelled("gaudi2", RATINGS) is None
     True
     """
-    words = set(re.split(r"[^a-z0-9]+", name.lower()))
-    fits = [(len(parts), one) for one in known if (parts := set(re.split(r"[^a-z0-9]+", one.lower()))) <= words]
+    words = _words(name)
+    fits = [(len(parts), one) for one in known if (parts := _words(one)) <= words]
     if not fits:
         return None
     slices = _SLICE.search(name.lower().replace("_", "-"))
     return max(fits)[1], int(slices[1]) / 7 if slices else 1.0
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    return frozenset(re.split(r"[^a-z0-9]+", name.lower()))
 
 
 UNLIKELY = 10.0
@@ -257,6 +263,8 @@ class PowerModel:
         """Entry of an accelerator by its name or by what the name stands for, scaled to its slice; None if none."""
         if accelerator in table:
             return table[accelerator]
+        if not table:
+            return None
         found = spelled(accelerator, table)
         if found is None:
             return None
@@ -536,7 +544,8 @@ def coefficients(models: tuple[PowerModel, ...], features: pl.DataFrame) -> Coef
     shape = (len(models), features.height)
     idle, span = np.empty(shape), np.zeros((*shape, len(SUMS)))
     for row, model in enumerate(models):
-        idle[row] = np.array([model.idle_watts(name) for name in accelerators]) / 1e6
+        rest = {name: model.idle_watts(name) for name in dict.fromkeys(accelerators)}
+        idle[row] = np.array([rest[name] for name in accelerators]) / 1e6
         pairs = {pair: model.active_weights(*pair) / 1e6 for pair in set(zip(accelerators, workloads, strict=True))}
         weights = np.array([pairs[pair] for pair in zip(accelerators, workloads, strict=True)])
         span[row] = weights * active[:, np.newaxis]

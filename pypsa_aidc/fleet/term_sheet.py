@@ -21,6 +21,7 @@ from pypsa_aidc.plain import counted
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
+    from matplotlib.figure import Figure
 
 _HEAD = {"schema": "pypsa_aidc/term_sheet", "version": 1}
 _NEAR = 1e-6
@@ -395,6 +396,12 @@ class TermSheet:
         frame = self.to_frame()
         title = f"Term sheet: {self.id}, {counted(len(self.missing), 'field')} missing"
         return card(self, lambda: [Table("", frame)], title=title, rows=len(frame))
+
+    def plot(self) -> Figure:
+        """Draw the megawatts, by year and season where given, and the sources of relief."""
+        from pypsa_aidc.plots.dependable import plot_term_sheet
+
+        return plot_term_sheet(self)
 
 
 def _of_contract(terms: Contract, scale: float) -> dict[str, Any]:

@@ -115,17 +115,11 @@ def dependable(minima: npt.ArrayLike, reliabilities: Sequence[float], method: Me
     >>> dependable([4, 1, 3, 2], [0.5], "linear")
     array([2.5])
     """
-    m = np.asarray(minima, dtype=float)
-    valid = ~np.isnan(m[(0,) * (m.ndim - 1)])
-    if not valid.all():
-        m = m[..., valid]
-    n = m.shape[-1]
-    if n == 0:
-        return np.full((*m.shape[:-1], len(reliabilities)), np.nan)
-    if method == "linear":
-        return np.moveaxis(np.quantile(m, 1 - np.asarray(reliabilities), axis=-1), 0, -1)
-    ranks = [n - successes(n, alpha) for alpha in reliabilities]
-    return np.asarray(np.partition(m, sorted(set(ranks)), axis=-1)[..., ranks])
+    m = np.array(minima, dtype=float)
+    rows = m.reshape(math.prod(m.shape[:-1]), m.shape[-1])
+    known = m.shape[-1] - np.count_nonzero(np.isnan(rows[:1]))
+    K = dependable_of_rows(rows, np.full(len(rows), known), reliabilities, method)
+    return K.reshape(*m.shape[:-1], len(reliabilities))
 
 
 def dependable_of_rows(
@@ -160,26 +154,29 @@ def dependable_of_rows(
     array([[3., 1.],
            [1., 1.]])
     """
-    rows, last = np.arange(len(minima)), np.maximum(counts - 1, 0)
-    share = 1 - np.asarray(reliabilities)
+    if minima.size == 0 or not counts.any():
+        return np.full((len(minima), len(reliabilities)), np.nan)
+    numbers = sorted(set(counts.tolist()))
+    last = np.maximum(np.array(numbers) - 1, 0)[:, np.newaxis]
     if method == "sup":
-        each = {n: [n - successes(n, alpha) for alpha in reliabilities] for n in set(counts.tolist())}
-        below = above = np.array([each[n] for n in counts.tolist()])
-        position = below.astype(float)
+        below = np.array([[n - successes(n, alpha) for alpha in reliabilities] for n in numbers])
+        position = above = below
     else:
-        position = last[:, np.newaxis] * share
+        position = last * (1 - np.asarray(reliabilities))
         below = np.floor(position).astype(int)
-        above = below + 1
-    below, above = (np.minimum(rank, last[:, np.newaxis]) for rank in (below, above))
-    if (counts == counts[0]).all():
+        above = np.minimum(below + 1, last)
+    if len(numbers) == 1:
         # Each place settles what lies above it, so that the next one is looked for below it only.
         end = minima.shape[1]
         for rank in sorted({*below[0].tolist(), *above[0].tolist()}, reverse=True):
             minima[:, :end].partition(rank, axis=-1)
             end = rank
+        low, high = minima[:, below[0]], minima[:, above[0]]
     else:
         minima.sort(axis=-1)
-    low, high = (minima[rows[:, np.newaxis], rank] for rank in (below, above))
+        row_of = np.searchsorted(numbers, counts)
+        low, high = (np.take_along_axis(minima, rank[row_of], axis=1) for rank in (below, above))
+        position, below = position[row_of], below[row_of]
     if values is not None:
         low, high = values[low], values[high]
     result = low if method == "sup" else low + (high - low) * (position - below)

@@ -19,6 +19,7 @@ from pypsa_aidc.plots.style import (
     HATCHES,
     MAP,
     ORANGE,
+    SKY,
     canvas,
     duration_axis,
     label_bars,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pypsa_aidc.fleet.studies.portfolio import Portfolios
     from pypsa_aidc.fleet.studies.uncertainty import Bootstrap
     from pypsa_aidc.fleet.surface import Surface
+    from pypsa_aidc.fleet.term_sheet import TermSheet
 
 _REPRESENTATIONS = ("mean share", "tail-calibrated share", "time-shuffled", "independent, detrended")
 """What is drawn beside the observed one."""
@@ -109,6 +111,34 @@ def plot_contract(contract: Contract) -> Figure:
     )
     axis.set_ylim(1.1 * low if low else -1.0, 1.2 * high if high > low else 1.0)
     legend(axis)
+    return figure
+
+
+@styled
+def plot_term_sheet(sheet: TermSheet) -> Figure:
+    """Draw the megawatts of a term sheet, by year and season where given, and its sources of relief."""
+    rows: list[tuple[str, float, str, str]] = []
+    for name, colour in (("ramp", SKY), ("conditional", ORANGE), ("firm", BLUE), ("floor", GREY)):
+        for each in getattr(sheet, name) or ():
+            when = " ".join(str(part) for part in (each.year, each.season) if part is not None)
+            rows.append((f"{name} {when}".strip(), each.mw, colour, f"{each.mw:,.4g} MW"))
+    for source in sheet.sources or ():
+        if source.mw is not None:
+            hours = "" if source.hours is None else f" for {source.hours:g} h"
+            rows.append((f"relief: {source.source}", source.mw, GREEN, f"{source.mw:,.4g} MW{hours}"))
+    # Where the data come from, the sheet says in words.
+    synthetic = "synthetic fleet" in (sheet.data or "")
+    figure, axes = canvas(height=1.1 + 0.32 * max(len(rows), 1), synthetic=synthetic)
+    axis = axes[0, 0]
+    # Places, not names: a sheet may have two batteries.
+    bars = axis.barh(range(len(rows)), [mw for _, mw, _, _ in rows], 0.6, color=[colour for _, _, colour, _ in rows])
+    label_bars(axis, bars, [text for *_, text in rows])
+    axis.set_yticks(range(len(rows)), [name for name, *_ in rows])
+    axis.invert_yaxis()
+    axis.grid(visible=False, axis="y")
+    axis.set_xlim(0, 1.35 * max((mw for _, mw, _, _ in rows), default=1.0) or 1.0)
+    known = "" if rows else "no megawatts, "
+    axis.set(xlabel="power at the meter (MW)", title=f"{sheet.id}: {known}{len(sheet.missing)} fields missing")
     return figure
 
 

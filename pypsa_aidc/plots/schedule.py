@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.results.scenarios import ALL
+from pypsa_aidc.plain import ALL
 from pypsa_aidc.plots.style import (
     BLACK,
     BROWN,

@@ -12,7 +12,6 @@ import pandas as pd
 from pypsa_aidc.errors import Faults, UnsupportedError
 from pypsa_aidc.markup import Table, shown
 from pypsa_aidc.plain import counted
-from pypsa_aidc.plots.service import plot_allocation, plot_replay
 from pypsa_aidc.report.document import Document, Fact, Notice, Picture, Section
 from pypsa_aidc.report.front import NEEDED, WRITERS, replace_file
 from pypsa_aidc.versions import versions
@@ -101,6 +100,8 @@ def _sizes(study: ServiceStudy) -> Section:
         "With fixed dispatch what the loads draw comes from spare generation; with redispatch generators and links "
         "give way at any cost.",
     )
+    from pypsa_aidc.plots.service import plot_allocation  # matplotlib where something is drawn
+
     alt = "Bars of firm and conditional MW by request, year and way of dispatch."
     columns = ["bus", "nameplate", "firm", "conditional", "shortfall", "limit", "hours", "events", "longest", "depth"]
     tables = [
@@ -113,6 +114,8 @@ def _sizes(study: ServiceStudy) -> Section:
 
 
 def _replay(study: ServiceStudy) -> Section:
+    from pypsa_aidc.plots.service import plot_replay  # as above
+
     pictures, absent = [], []
     cut = study.allocation[study.allocation["hours"] > 0]
     for row in cut.head(MOST_DRAWN).reset_index().to_dict("records"):

@@ -28,15 +28,38 @@ DRAWS = 300
 NAIVE_DRAWS = 6
 MEASURE = """
 import json, re, sys, time
+import polars as pl
 from pypsa_aidc import fleet
-start = time.perf_counter()
-statistics = fleet.Statistics.of(fleet.Trace.read(sys.argv[1], utilisation="percent"))
-seconds = time.perf_counter() - start
+
+def bare():
+    w, u = pl.col("used_gpu_hours"), pl.col("avg_gpu_sm_util") / 100
+    cores = pl.col("cpu_request_cores")
+    sums = {f"s{b}": (w * (u - b).clip(0)).sum() for b in (0, 0.25, 0.5, 0.75)}
+    sums |= {"null": pl.when(u.is_null()).then(w).sum(), "used": (cores * pl.col("avg_cpu_request_util")).sum()}
+    keys = ("day", "hour", "cluster_id", "gpu_spec_public", "job_type_public", "priority_class", "state_public")
+    rows = pl.scan_parquet(sys.argv[1] + "/*/*/*/*.parquet", hive_partitioning=True).group_by(keys)
+    return rows.agg(pl.len(), w.sum(), cores.sum(), **sums).collect(engine="streaming")
+
+def ours():
+    return fleet.Statistics.of(fleet.Trace.read(sys.argv[1], utilisation="percent"))
+
+def best(call):
+    spent = []
+    for _ in range(3):
+        # Not the clock on the wall: other programs take part of the processors.
+        start, cpu = time.perf_counter(), time.process_time()
+        result = call()
+        spent.append((time.process_time() - cpu, time.perf_counter() - start))
+    return result, *min(spent)
+
+statistics, cpu, seconds = best(ours)
 # Not ru_maxrss: a child inherits that from the process that started it.
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+times_bare = cpu / best(bare)[1]
 result = {"rows": statistics.audit.rows, "cells": statistics.cells.height, "seconds": seconds, "peak_MiB": peak}
-print(json.dumps({**result, "statistics_MiB": statistics.cells.estimated_size("mb")}))
+print(json.dumps({**result, "statistics_MiB": statistics.cells.estimated_size("mb"), "times_bare": times_bare}))
 """
+"""A trace is reduced, and the same sums are made by a bare group-by of the same files without a look at any row."""
 
 
 def seconds(call: Callable[[], object], least: float = 0.5) -> float:
@@ -116,7 +139,7 @@ def pod_table(folder: Path, days: int, seed: int = 0) -> None:
             request = rng.choice([0.0, 0.25, 0.5, 1.0, 2.0, 8.0], n)
             table = pl.DataFrame(
                 {
-                    "pod_id": rng.integers(0, 10**9, n),
+                    "pod_id": rng.choice(10**6, n, replace=False),
                     "server_id": rng.integers(0, 4000, n),
                     "cluster_id": cluster,
                     "state_public": rng.choice(["Unknown", "Standby"], n, p=[0.99, 0.01]),

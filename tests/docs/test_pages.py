@@ -36,7 +36,7 @@ def test_no_block_escapes_the_run(page: Path) -> None:
         if block.note == INSTALL:
             assert all("pip install" in line or "venv" in line for line in block.text.splitlines()), where
         elif block.language in ("python", "sh"):
-            assert not block.note, where
+            assert not block.note or block.file, where
 
 
 def test_output_is_compared_by_words() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from pypsa_aidc import fleet
@@ -19,3 +20,11 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def envelope(synthetic: fleet.SyntheticFleet) -> fleet.Envelope:
     return fleet.Envelope.of(synthetic.statistics)
+
+
+@pytest.fixture(scope="session")
+def some_weeks(synthetic: fleet.SyntheticFleet) -> fleet.Statistics:
+    """A tenth of the synthetic fleet, for what holds of any statistics."""
+    whole = synthetic.statistics
+    cells, capacity = (frame.filter(pl.col("hour") < 440) for frame in (whole.cells, whole.capacity))
+    return fleet.Statistics(cells, capacity, whole.audit, synthetic=True)

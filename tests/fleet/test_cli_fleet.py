@@ -26,7 +26,8 @@ def run(*words: str) -> str:
 
 
 @pytest.mark.slow
-def test_both_verbs_run_on_the_synthetic_fleet(tmp_path):
+def test_both_verbs_run_on_the_synthetic_fleet(tmp_path, synthetic, monkeypatch):
+    monkeypatch.setattr(fleet.SyntheticFleet, "generate", lambda: synthetic)
     printed = run("fleet", "--out", str(tmp_path), "--draws", "20")
     assert "Boundaries, mean MW (cf. Table 1 of arXiv 2609.05406) (synthetic fleet)" in " ".join(printed.split())
     printed = run(

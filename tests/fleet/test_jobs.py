@@ -254,7 +254,8 @@ def test_work_that_outlasts_a_call_by_hand(tmp_path):
     assert terms.power == pytest.approx(2 * PER_GPU)
     raw = fleet.Surface.of(envelope, (3,), (0.5,)).at(3, 0.5)
     assert terms.basis["K of all windows and all work"] == f"{raw:.4g} MW"
-    assert (terms.to_dict()["notice h"], terms.to_dict()["response time h"]) == (2, 0.5)
+    shown = terms.to_frame().set_index("term")["value"]
+    assert (shown["notice"], shown["response time"]) == (2, 0.5)
     # Of 12 windows, 6 hold at most 5 GPUs: 1.2 times 176 W of each, less 96 W of the 4 that are eligible.
     assert terms.floor == pytest.approx((1.2 * 5 * 176 - 4 * 96) / 1e6)
     with pytest.raises(InputError, match="response.*at most the notice"):

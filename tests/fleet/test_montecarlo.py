@@ -13,20 +13,20 @@ def models():
     return fleet.power_draws(5, seed=11)
 
 
-def test_the_matrix_product_equals_one_envelope_for_each_draw(synthetic, models):
-    together = fleet.ensemble(synthetic.statistics, models).data
+def test_the_matrix_product_equals_one_envelope_for_each_draw(some_weeks, models):
+    together = fleet.ensemble(some_weeks, models).data
     for draw, model in enumerate(models):
-        alone = fleet.Envelope.of(synthetic.statistics, model=model)
+        alone = fleet.Envelope.of(some_weeks, model=model)
         for name in ("workload", "facility"):
             np.testing.assert_allclose(together[name].isel(draw=draw), getattr(alone, name), rtol=1e-11)
 
 
-def test_relief_draws_equal_the_relief_of_each_envelope(synthetic, models):
+def test_relief_draws_equal_the_relief_of_each_envelope(some_weeks, models):
     names = ("C03", "C01", "C12")
     for boundary in ("idle-retained", "attributed"):
-        draws = fleet.relief_draws(synthetic.statistics, models[:2], names, "conservative", boundary)
+        draws = fleet.relief_draws(some_weeks, models[:2], names, "conservative", boundary)
         for draw, model in enumerate(models[:2]):
-            alone = fleet.Envelope.of(synthetic.statistics, "conservative", model)
+            alone = fleet.Envelope.of(some_weeks, "conservative", model)
             relief = alone.relief(names, boundary)
             np.testing.assert_allclose(draws["relief"].isel(draw=draw), relief, rtol=1e-11, atol=1e-15)
             load = alone.data["power"].sel(cluster=list(names)).sum(("cluster", "layer"), skipna=False)

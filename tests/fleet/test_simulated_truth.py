@@ -12,6 +12,7 @@ import pytest
 
 from pypsa_aidc import fleet
 from pypsa_aidc.errors import InputError
+from pypsa_aidc.fleet.trace import telemetry
 
 ORIGIN = pd.Timestamp("2026-03-27T00:00Z")  # Clocks change in Berlin two days later.
 HOURS = 120
@@ -146,7 +147,7 @@ def test_job_lists_give_the_truth_or_name_the_missing_hours(tmp_path, name):
         assert compared(name, seed, folder) >= 0.5 * HOURS
 
 
-def telemetry(seed: int, folder: Path) -> None:
+def samples(seed: int, folder: Path) -> None:
     """Power of eight GPUs every 30 s, with a silence, doubled rows and labels that change from job to job."""
     rng = np.random.default_rng(seed)
     slots, gpus = 24 * 120, 8
@@ -190,7 +191,7 @@ def test_telemetry_gives_the_truth_and_names_the_hours_of_a_silent_sensor(tmp_pa
     for seed in range(3):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        telemetry(seed, folder)
+        samples(seed, folder)
 
 
 def test_meters_in_kilowatts_and_what_must_be_said_of_them(tmp_path):
@@ -208,6 +209,28 @@ def test_meters_in_kilowatts_and_what_must_be_said_of_them(tmp_path):
     assert fleet.Surface.of(lowest, (1, 4), (1.0,)).at(4, 1.0) == pytest.approx(0.06)
     # 80 kW in a quarter of an hour.
     assert float(envelope.data["ramp"].max()) == pytest.approx(0.08 / 15)
+
+
+def test_one_column_a_sensor_as_grafana_writes_it(tmp_path):
+    # 300 W and 100 W, then the second GPU alone; a cell may hold its unit.
+    rows = [f"2026-03-01 00:{m:02d}:00,{'300 W' if m < 30 else ''},0.1 kW" for m in range(0, 60, 5)]
+    (tmp_path / "panel.csv").write_text("\n".join(["Time,GPU 0,GPU 1", *rows, *rows]))
+    with pytest.raises(InputError, match="a table with times and power"):
+        fleet.Envelope.from_power(tmp_path, zone="UTC", constants={"layer": "eligible"})
+    power = telemetry.read_power(tmp_path, unit="W", zone="UTC", constants={"layer": "eligible"})
+    assert power.hours["power"].to_list() == pytest.approx([400e-6])
+    assert power.observed.is_empty()  # Half an hour of a sensor is no hour.
+    assert power.audit.noted[telemetry.COPIES] == 18
+    long = [
+        "Time,Metric,Value",
+        *(f"2026-03-01 00:{m:02d}:00,GPU {g},{100 + g}" for m in range(0, 60, 5) for g in (0, 1)),
+    ]
+    (tmp_path / "panel.csv").write_text("\n".join(long))
+    asked = {"unit": "W", "zone": "UTC", "constants": {"layer": "eligible"}}
+    with pytest.raises(InputError, match="--column sensor=Metric"):
+        telemetry.read_power(tmp_path, **asked)
+    power = telemetry.read_power(tmp_path, columns={"sensor": "Metric"}, **asked)
+    assert power.hours["power"].to_list() == pytest.approx([201e-6])
 
 
 def test_measured_layers_take_the_place_of_modelled_ones(tmp_path):

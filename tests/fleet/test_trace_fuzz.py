@@ -1,4 +1,4 @@
-"""A thousand damaged trace tables: each is read or refused, and nothing but our own errors comes out."""
+"""Hundreds of damaged trace tables: each is read or refused, and nothing but our own errors comes out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pypsa_aidc.errors import AIDCError
 from . import made
 from .test_trace import generic_rows, spot
 
-TABLES = 1000
+TABLES = 350
 POISON = [None, float("nan"), float("inf"), -1.0, 1e300, -0.0, 137.0, 1e-9]
 WORDS = [None, "", "LP", "HP", "héhé/⚡", "a" * 5000, "null", "NaN", "low", "training"]
 
@@ -108,7 +108,7 @@ def one_trace(rng: np.random.Generator, folder):
 
 
 @pytest.mark.slow
-def test_a_thousand_damaged_traces_give_results_or_our_errors(tmp_path):
+def test_hundreds_of_damaged_traces_give_results_or_our_errors(tmp_path):
     rng = np.random.default_rng(20260904)
     outcomes: collections.Counter[str] = collections.Counter()
     for number in range(TABLES):
@@ -127,7 +127,6 @@ def test_a_thousand_damaged_traces_give_results_or_our_errors(tmp_path):
                 outcomes["refused"] += 1
             else:
                 outcomes["read"] += 1
-        shutil.rmtree(folder)
     assert outcomes["read"] + outcomes["refused"] == TABLES
     # Neither a reader that refuses everything nor one that swallows everything would be a test.
-    assert min(outcomes.values()) > 200, outcomes
+    assert min(outcomes.values()) > TABLES // 5, outcomes

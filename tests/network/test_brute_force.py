@@ -82,9 +82,9 @@ def network(chosen: list[Instance]) -> pypsa.Network:
 
 @pytest.mark.slow
 @given(batch=st.lists(instances(), min_size=BATCH, max_size=BATCH))
-@settings(max_examples=500 // BATCH, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=200 // BATCH, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_optimum_is_that_of_enumeration(batch: list[Instance]) -> None:
-    """500 instances (T = 6, up to 4 segments, 3 modes, two jobs) by either formulation, side by side."""
+    """200 instances (T = 6, up to 4 segments, 3 modes, two jobs) by either formulation, side by side."""
     costs = [instance.least_cost() for instance in batch]
     feasible = [(instance, cost) for instance, cost in zip(batch, costs, strict=True) if cost < np.inf]
     assume(feasible)

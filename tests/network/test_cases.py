@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -143,16 +142,20 @@ def test_time_limit_bounds_the_whole_call() -> None:
     """First schedule and prices included; without enough time for prices there are none, and no zeros."""
     rng = np.random.default_rng(1)
     modes = tuple(Mode((1, 1, k), k, 1e15 * k**0.9, 0.3 * k) for k in range(1, 13))
-    jobs = [aidc.TrainingLoad(name, 864e18, modes, aidc.Rules(segments=24, jump=3)) for name in ("A", "B", "C")]
-    n = grid(120, prices=rng.uniform(10, 90, 120))
+    jobs = [aidc.TrainingLoad(name, 864e18, modes, aidc.Rules(segments=24, jump=3)) for name in "ABCD"]
+    n = grid(160, prices=rng.uniform(10, 90, 160))
     n.aidc.add("dc", bus="grid", gpus=16, jobs=jobs)
     # Time of this process: what other programs of the machine take does not count.
     started = time.process_time()
-    result = n.aidc.optimize(time_limit=5.0, output_flag=False, mip_rel_gap=1e-9)
+    try:
+        result = n.aidc.optimize(time_limit=5.0, output_flag=False, mip_rel_gap=1e-9)
+    except aidc.NotSolvedError as error:  # on a machine too busy for a first schedule in time, which says so
+        assert "'time_limit'" in str(error)  # noqa: PT017
+        result = None
     # HiGHS looks at the clock between rounds at the root, each of which takes about a second here.
     assert time.process_time() - started < 5.0 * 1.1 + 2.5
-    assert result.status == "time_limit"
-    assert result.prices == "none" or (n.buses_t.marginal_price["grid"] > 0).all()
+    assert result is None or result.status == "time_limit"
+    assert result is None or result.prices == "none" or (n.buses_t.marginal_price["grid"] > 0).all()
 
 
 def test_search_gets_the_time_that_is_left_but_for_the_prices() -> None:
@@ -465,7 +468,7 @@ def test_compare_of_several_sites_changes_all_of_them() -> None:
     assert table["cost"].tolist() == pytest.approx([0, base + 2 * 2.5 * (8 + 7 + 6 + 5), base + 2 * 2.5 * 10])
     alone = n.aidc.compare("one", only=["without", "fixed"], **QUIET)
     assert alone.loc["without", "cost"] == pytest.approx(n.aidc.optimize(**QUIET).objective / 2)
-    with pytest.raises(aidc.InputError, match="site"):
+    with pytest.raises(aidc.InputError, match="no AIDC"):
         grid().aidc.compare()
 
 
@@ -490,9 +493,8 @@ class TestLabels:
         n.set_snapshots(n.snapshots[1:])
         assert n.aidc.optimize(**QUIET).audit
         n.set_snapshots(n.snapshots.delete(3))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the dates jump, and PyPSA's own
-            n.aidc.optimize(**QUIET)
+        n.aidc.update("dc", windows="once")  # the dates jump
+        assert n.aidc.optimize(**QUIET).audit
 
     @pytest.mark.parametrize("labels", [["a", "b", "c", "d"], [3, 1, 2, 4], [0, 1, 3, 7]])
     def test_labels_without_a_step(self, labels: list[object]) -> None:

@@ -331,7 +331,7 @@ def test_summary_bill_and_value_of_a_fleet() -> None:
     table = n.aidc.values(**QUIET)
     assert list(table.index) == [("f", "relief")]
     assert table["value"].item() == pytest.approx(1.6 * (500 - 50))
-    with pytest.raises(aidc.InputError, match="no site or fleet"):
+    with pytest.raises(aidc.InputError, match="no AIDC"):
         grid(8).aidc.values(**QUIET)
 
 

@@ -61,7 +61,7 @@ def test_weightings_that_contradict_the_dates_count_and_are_told_once() -> None:
     n.snapshot_weightings.loc[:, :] = 3.0
     with pytest.warns(aidc.SeriesWarning, match=r"00:00:00 comes 1 h later, .* is 3 h \(7 such snapshots\)") as told:
         result = n.aidc.optimize(**QUIET)
-    assert len(told) == 1
+    assert len([each for each in told if issubclass(each.category, aidc.SeriesWarning)]) == 1
     # Two segments of three hours in the two cheapest snapshots: 1.25 · 2 MW · 3 h at 1 and at 2 USD/MWh; base 1 MW.
     assert n.aidc.schedule()["hours"].tolist() == [3.0, 3.0]
     assert result.objective == pytest.approx(1.25 * 3 * (2 * (1 + 2) + 36))

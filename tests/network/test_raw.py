@@ -15,6 +15,8 @@ import pytest
 import pypsa_aidc as aidc
 from tests.network.test_matpower import CASE
 
+pytestmark = pytest.mark.smoke
+
 RAW = """0, 100.00, 33, 0, 0, 60.00 / REV 33
 A small case
 with three voltages

@@ -189,14 +189,16 @@ def test_periods() -> None:
     assert told.levels == []
 
 
-def test_scenarios_are_announced_and_their_prices_left_out() -> None:
+def test_scenarios_are_announced_and_each_has_its_prices() -> None:
     n = site(grid())
     n.set_scenarios({"rising": 0.7, "falling": 0.3})
     n.aidc.optimize(**QUIET)
     told = composed(n)
-    assert told.levels == ["warning", "note"]
-    assert "Bill" not in told.tables
-    assert "those of 'rising'" in told.words
+    assert told.levels == ["note"]
+    assert "drawings show the expectation over them" in told.words
+    assert told.tables["Bill"][0][-2:] == ["payment in rising (USD)", "payment in falling (USD)"]
+    # Eight hours whose price falls from 8 to 1 USD/MWh in both.
+    assert told.tables["Prices by snapshot"][1] == ["2030-01-01 00:00", "8", "8", "8"]
 
 
 def test_many_sources_are_drawn_together_and_lose_nothing() -> None:

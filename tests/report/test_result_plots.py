@@ -181,3 +181,16 @@ def test_a_call_and_its_rebound_have_the_energy_of_the_terms() -> None:
     assert areas == pytest.approx([9.2796, 10.43955, 9.2796], rel=1e-6)
     assert boxes[0].y1 == 0
     assert boxes[1].y0 == 0
+
+
+def test_the_bars_of_a_term_sheet_are_its_megawatts() -> None:
+    years = fleet.Megawatts(40.0, 2028), fleet.Megawatts(100.0, 2030, "summer")
+    sources = fleet.ReliefSource("battery", 25.0, 2.0), fleet.ReliefSource("genset")
+    sheet = fleet.TermSheet(id="east", ramp=years, conditional=(years[1],), sources=sources)
+    (axes,) = assert_labelled(sheet.plot()).axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["ramp 2028", "ramp 2030 summer", "conditional 2030 summer", "relief: battery"]
+    assert [bar.get_width() for bar in axes.patches] == [40, 100, 100, 25]
+    assert axes.texts[-1].get_text() == "25 MW for 2 h"
+    (empty,) = assert_labelled(fleet.TermSheet(id="west").plot()).axes
+    assert empty.get_title(loc="left") == "west: no megawatts, 32 fields missing"

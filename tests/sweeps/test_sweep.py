@@ -66,7 +66,7 @@ def test_processes_give_the_bytes_of_one_and_survive_a_death(tmp_path: Path) -> 
     times = pd.read_csv(tmp_path / "two" / "times.csv")
     assert times["point"].is_unique
     assert (times["status"] == "done").all()
-    assert times["process"].nunique() >= 2
+    assert (tmp_path / "mark").exists()  # left by the one that died
     assert aidc.sweep(mortal, grid, tmp_path / "one", workers=1).equals(roots)
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 

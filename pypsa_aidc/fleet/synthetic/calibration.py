@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 
 from pypsa_aidc.fleet.studies.counterfactual import k_grid
 from pypsa_aidc.fleet.windows import DURATIONS, RELIABILITIES, Floats
@@ -58,7 +59,7 @@ def _reachable(reached: Floats, target: Floats) -> Floats:
     """K that a rising map of all hours can make of `reached`: the target, with cells out of order set to their mean."""
     order = np.argsort(reached, axis=None, kind="stable")
     result = np.empty(target.size)
-    result[order] = np.exp(_rising(np.log(target.ravel()[order])))
+    result[order] = np.exp(isotonic_regression(np.log(target.ravel()[order])).x)
     return result.reshape(target.shape)
 
 
@@ -122,17 +123,3 @@ def _lifted(series: Floats, above: float, mean: float, damping: float) -> Floats
     result = series.copy()
     result[upper] = above + excess * (1 + damping * missing / excess.sum())
     return result
-
-
-def _rising(values: Floats) -> Floats:
-    """Nearest sequence that never falls: neighbours that are out of order share their mean."""
-    levels: list[float] = []
-    counts: list[int] = []
-    for value in values.tolist():
-        levels.append(value)
-        counts.append(1)
-        while len(levels) > 1 and levels[-2] > levels[-1]:
-            count = counts[-2] + counts[-1]
-            level = (levels[-2] * counts[-2] + levels[-1] * counts[-1]) / count
-            levels[-2:], counts[-2:] = [level], [count]
-    return np.repeat(levels, counts)

@@ -190,7 +190,10 @@ def recognise(root: Path, tables: Mapping[str, Path], given: Mapping[str, Any]) 
     kinds = sorted({found for found in roles.values() if found in ("jobs", "hourly")})
     if not kinds:
         shown = {name: ", ".join(header[:20]) for name, header in headers.items()}
-        remedy = "Name the columns: --column start=NAME …, or a layout of your own (--layout trace.yaml)."
+        remedy = (
+            "Name the columns: --column start=NAME …, or a layout of your own (--layout trace.yaml); of power with "
+            "one column a sensor, the unit: --unit power=W."
+        )
         expected = "columns such as Start, End, GPUs (jobs), or hour, gpu_hours (hourly)"
         expected += f"; or the folders of a published trace, such as {ALIBABA_2026.pods}"
         for name, text in list(shown.items())[:5] or [("files", "no table")]:

@@ -18,7 +18,7 @@ from pypsa_aidc.fleet.layers import Mapping as Eligibility
 from pypsa_aidc.fleet.trace import tables
 from pypsa_aidc.fleet.trace.audit import Audit
 from pypsa_aidc.fleet.trace.hourly import COVERED
-from pypsa_aidc.fleet.trace.recognise import JOB_NAMES, MEANINGS, matched, plain
+from pypsa_aidc.fleet.trace.recognise import JOB_NAMES, MEANINGS, matched, plain, role
 from pypsa_aidc.fleet.trace.stamps import check_zone, has_stamps, hours_since, midnight, moment, written
 from pypsa_aidc.fleet.trace.tables import number, reading, scan
 
@@ -72,27 +72,26 @@ class Power:
     audit: Audit
 
 
-def is_power(header: Sequence[str]) -> bool:
-    """Whether a table with these columns holds samples of power."""
-    found = matched(header, NAMES)
-    if not {"time", "power"} <= set(found) or "gpuhours" in map(plain, header):
-        return False
-    return plain(found["power"]) != "value" or "metric" in found
+def power_tables(
+    path: str | Path, unit: str = "", columns: Mapping[str, str] | None = None
+) -> dict[Path, dict[str, str]]:
+    """Tables at a path that hold samples of power, each with what its columns mean.
 
-
-def power_tables(path: str | Path) -> list[Path]:
-    """Tables at a path that hold samples of power."""
-    root = Path(path)
-    files = (
-        tables.files(root)
-        if not root.is_dir()
-        else [f for p in sorted(root.rglob("*")) if p.is_file() for f in tables.files(p)]
-    )
-    found = []
-    for file in files:
+    A column named ``value`` is power where another one names the metric. With a declared `unit`, so is every column of
+    a table that has times and none of the other names, one column a sensor, as Grafana writes them.
+    """
+    root, declared = Path(path), dict(columns or {})
+    inside = sorted(file for file in root.rglob("*") if file.is_file()) if root.is_dir() else [root]
+    found = {}
+    for file in (table for one in inside for table in tables.files(one)):
         with reading(file):
-            if is_power(scan(file).collect_schema().names()):
-                found.append(file)
+            header = scan(file).collect_schema().names()
+        own = {name: source for name, source in declared.items() if source in header}
+        means = {name: source for name, source in matched(header, NAMES).items() if source not in own.values()} | own
+        sure = "metric" in means or unit or "power" in own or plain(means.get("power", "")) != "value"
+        known = sure if "power" in means else unit and not role(header, file)
+        if "time" in means and known and "gpuhours" not in map(plain, header):
+            found[file] = means
     return found
 
 
@@ -114,13 +113,15 @@ def read_power(
     path
         Table, folder or archive. Prometheus' JSON answers are understood too.
     unit
-        ``"W"``, ``"kW"`` or ``"MW"``; needed where neither the column's name nor the metric says it.
+        ``"W"``, ``"kW"`` or ``"MW"``; needed where no column's name, metric or cell says it, and of a table with one
+        column a sensor.
     zone
         Zone of stamps that name none.
     mapping
         Which priorities and workloads are eligible, as for `Envelope.of`.
     columns
-        `time`, `power`, `cluster`, `accelerator`, `layer`, `priority`, `workload` → source column, if it is not found.
+        `time`, `power`, `sensor`, `cluster`, `accelerator`, `layer`, `priority`, `workload` → source column, if it is
+        not found.
     words
         `priority`, `workload` or `layer` → {label: meaning}.
     constants
@@ -138,14 +139,13 @@ def read_power(
     faults.require(unit in ("", *WATTS), "unit", unit, f"one of {', '.join(WATTS)}")
     check_zone(faults, zone)
     faults.raise_any()
-    files = power_tables(path)
+    files = power_tables(path, unit, columns)
     remedy = "Name the columns (columns={'time': …, 'power': …})."
-    faults.require(bool(files) or bool(columns), "tables", str(path), "a table with times and power", remedy)
+    faults.require(bool(files), "tables", str(path), "a table with times and power", remedy)
     faults.raise_any()
-    files = files or tables.files(Path(path))
     frames = [
-        _samples(file, unit, zone, dict(columns or {}), dict(words or {}), dict(constants or {}), mapping, faults)
-        for file in files
+        _samples(file, unit, zone, means, dict(words or {}), dict(constants or {}), mapping, faults)
+        for file, means in files.items()
     ]
     faults.raise_any()
     with reading(path):
@@ -159,7 +159,7 @@ def _samples(
     path: Path,
     unit: str,
     zone: str,
-    columns: dict[str, str],
+    found: dict[str, str],
     words: dict[str, Mapping[str, str]],
     constants: dict[str, str],
     mapping: Eligibility,
@@ -169,26 +169,46 @@ def _samples(
     with reading(path):
         frame = scan(path)
         types = dict(frame.collect_schema())
-    found = {**matched(list(types), NAMES), **columns}
+    numbers = [found["power"]] if "power" in found else []
+    if not numbers:
+        labels = list(dict.fromkeys(found.values()))
+        numbers = [name for name in types if name not in labels]
+        frame = frame.select(*labels, *(pl.col(name).cast(pl.String) for name in numbers))
+        frame = frame.unpivot(numbers, index=labels, variable_name="sensor", value_name="power").drop_nulls("power")
+        types = dict(frame.collect_schema())
+        found = {**found, "power": "power", "sensor": "sensor"}
     empty = pl.LazyFrame(schema={"at": pl.Datetime("us", "UTC")})
     said = METRICS.get(found["power"], "") or _unit_of(found["power"])
     if "metric" in found:
         metrics = frame.select(pl.col(found["metric"]).unique()).collect().to_series().to_list()
         wanted = sorted(set(METRICS) & set(map(str, metrics)))
-        remedy = "Export one of them, or give a table without other metrics."
+        remedy = (
+            f"Export one of them; where '{found['metric']}' names sensors, say so: --column sensor={found['metric']}."
+        )
         faults.require(len(wanted) == 1, str(path), metrics[:10], f"one of the metrics {', '.join(METRICS)}", remedy)
         if len(wanted) != 1:
             return empty
         frame, said = frame.filter(pl.col(found["metric"]) == wanted[0]), METRICS[wanted[0]]
     where = f"{path}, column '{found['power']}'"
+    factor: pl.Expr = pl.lit(WATTS.get(unit or said, 1.0))
+    if types[found["power"]] == pl.String:
+        # Grafana writes the unit into each cell: 345 W.
+        cell = pl.col(found["power"]).str.strip_chars()
+        written_unit = cell.str.extract(r"\d\s*(W|kW|MW)$")
+        head = frame.select(written_unit.drop_nulls()).head(1).collect()
+        if head.height:
+            said = str(head.item())
+            own = written_unit.replace_strict(WATTS, default=WATTS[unit or said], return_dtype=pl.Float64)
+            bare = cell.str.strip_suffix("W").str.strip_chars_end("kM ")
+            frame, factor = frame.with_columns(bare.alias(found["power"]), factor=own), pl.col("factor")
     faults.require(bool(unit or said), where, "power without a unit", "W, kW or MW", "Declare it: --unit power=kW.")
     is_json = tables.kind(path) in (".json", *tables.LINES)
     time_unit = "epoch-s" if is_json and types[found["time"]] == pl.String and "metric" in found else ""
     stamped = has_stamps(frame, found["time"], time_unit, zone, f"{path}, column '{found['time']}'", faults)
     faults.require(stamped, f"{path}, column '{found['time']}'", "numbers", "stamps: telemetry has a calendar")
-    factor = WATTS.get(unit or said, 1.0)
-    watts = number(types, found["power"], bool(tables.decimal_commas(path, [found["power"]]).get(found["power"])))
-    names = [source for source in types if plain(source) in SENSORS.split()]
+    commas = any(tables.decimal_commas(path, numbers).values())
+    watts = number(types, found["power"], commas)
+    names = [source for source in types if plain(source) in SENSORS.split() or source == found.get("sensor")]
     sensor = (
         pl.concat_str([pl.col(name).cast(pl.String).fill_null("") for name in names], separator="/")
         if names
@@ -202,7 +222,8 @@ def _samples(
         else None
         for name in ("cluster", "accelerator", "layer", "priority", "workload")
     }
-    layer, known = _layer(text, words, mapping, path, faults)
+    free = [name for name in types if name not in (*found.values(), *names) and types[name] == pl.String]
+    layer, known = _layer(text, words, mapping, path, free, faults)
     cluster = text["cluster"] if text["cluster"] is not None else pl.lit("fleet")
     accelerator = text["accelerator"] if text["accelerator"] is not None else pl.lit("")
     return frame.select(
@@ -235,6 +256,7 @@ def _layer(
     words: Mapping[str, Mapping[str, str]],
     mapping: Eligibility,
     path: Path,
+    free: Sequence[str],
     faults: Faults,
 ) -> tuple[pl.Expr, pl.Expr]:
     """Layer of a sample by its label, and whether the label is known; unknown ones count as floor."""
@@ -243,10 +265,15 @@ def _layer(
         layer = text["layer"].replace_strict(named, default=None)
         return layer.fill_null("floor"), layer.is_not_null()
     if text["priority"] is None and text["workload"] is None:
-        remedy = (
-            "Say what may be interrupted: --constant layer=eligible (all of it), layer=floor (nothing), or a column."
+        remedy = "Say what may be interrupted: --constant layer=eligible (all of it), layer=floor (nothing)"
+        if free:
+            remedy += f", or --column priority=NAME --word VALUE=low of the columns {', '.join(free[:20])}"
+        faults.add(
+            str(path),
+            "no known column of layer, priority or workload",
+            "a label of what is interruptible",
+            f"{remedy}.",
         )
-        faults.add(str(path), "no column of layer, priority or workload", "a label of what is interruptible", remedy)
         return pl.lit("floor"), pl.lit(True)
     meaning: dict[str, pl.Expr] = {}
     for name in ("priority", "workload"):

@@ -266,6 +266,8 @@ def _name_branches(n: pypsa.Network, stars: dict[int, str]) -> None:
     n.rename_component_names("Bus", **{str(number): name for number, name in stars.items()})
     for component in ("Line", "Transformer"):
         static = n.c[component].static
+        if static.empty:  # no strings to join
+            continue
         ends = static["bus0"] + "-" + static["bus1"]
         circuit = ends.groupby(ends).cumcount() + 1
         static.index = pd.Index(ends.where(circuit == 1, ends + " (" + circuit.astype(str) + ")"), name="name")

@@ -11,15 +11,13 @@ import pypsa
 
 from pypsa_aidc.network.loads.decisions import keep
 from pypsa_aidc.network.pypsa_api import model_of, risk_weights, scenario_networks
+from pypsa_aidc.plain import ALL
 
 EXPECTED = "expected"
 """Label of the expectation over all scenarios."""
 
 _NOTHING = 1e-9
 """Weight of a scenario up to which it does not count."""
-
-ALL = "all"
-"""Label of what is the same in all scenarios."""
 
 
 def in_scenarios(n: pypsa.Network) -> dict[str, pypsa.Network]:

@@ -29,6 +29,9 @@ _BLOCKED = 1e12
 _ROUNDS = 3
 """Most rounds of improvement, in each of which every job once may leave its path again."""
 
+_PARTS = 8
+"""In how many parts equal jobs are placed, with the relaxation solved between them."""
+
 _PREFERENCES = (0.0, 0.1, 1.0)
 """How much dearer, in shares of the mean edge cost, edges are made that the relaxation does not use.
 
@@ -69,7 +72,7 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.in
     """
     m = n.model
     others = [name for name in discrete(m) if name != PATH and not name.startswith(f"{CHARGES} ")]
-    if others or paths.together or m.is_quadratic or not all(each.graph.load.rules.continuity for each in paths.placed):
+    if others or m.is_quadratic or not all(each.graph.load.rules.continuity for each in paths.placed):
         return math.inf
     started = time.perf_counter()
     relaxation = _Relaxation(m, paths, started + seconds)
@@ -86,7 +89,8 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.in
     # A little above, so that solutions as good as the first one are not cut off by rounding.
     useless = lower_bounds > objective + 1e-7 * max(1.0, abs(objective))
     x = m.variables[PATH]
-    x.update(upper=xr.DataArray(np.where(useless, 0.0, 1.0), coords=x.coords, dims=x.dims))
+    most = np.repeat(relaxation.counts, [len(each.graph) for each in paths.placed])
+    x.update(upper=xr.DataArray(np.where(useless, 0.0, most), coords=x.coords, dims=x.dims))
     logger.info("AIDC: first schedule at %.6g, %d of %d edges fixed", objective, useless.sum(), len(useless))
     return took
 
@@ -109,6 +113,7 @@ class _Relaxation:
         self.own_cost = self.cost[path]
         self.holding = [each.graph.holding() for each in paths.placed]
         self.copies = paths.copies
+        self.counts = np.array([len(each.generators) for each in paths.placed], dtype=float)
         self.flows: dict[int, Floats] = {}
 
     def solve(self) -> bool:
@@ -138,15 +143,14 @@ class _Relaxation:
         through = [cheapest_through(each.graph, cost) for each, cost in zip(self.paths.placed, costs, strict=True)]
         best = [float(costs.min()) for costs in through]
         relaxed = sum(float(cost @ columns[edges]) for cost, edges in zip(costs, self.edges, strict=True))
-        whole = self.objective + sum(best) - relaxed
+        whole = self.objective + float(self.counts @ best) - relaxed
         return np.concatenate([whole + costs - least for costs, least in zip(through, best, strict=True)])
 
     def schedule(self) -> Floats | None:
         """Fix all jobs one after the other, improve, and return the value of each column; `None` if they do not fit."""
         order = sorted(range(len(self.copies)), key=lambda job: -self._least_gpu_hours(job))
         for job in order:
-            flow = self._cheapest(job)
-            if flow is None or not self._fix(job, flow):
+            if self._place(job) is None:
                 return None
         found = self._improve(order, self._columns())
         if len(self.switches):
@@ -162,9 +166,8 @@ class _Relaxation:
             before = best
             for job in order:
                 kept = self.flows[job]
-                self._bound(job, np.zeros(len(kept)), np.ones(len(kept)))
-                flows = [self._cheapest(job, each) for each in _PREFERENCES] if self.solve() else []
-                for flow in flows:
+                self._bound(job, np.zeros(len(kept)), np.full(len(kept), self._count(job)))
+                for flow in self._candidates(job) if self.solve() else []:
                     if flow is not None and self._fix(job, flow) and self.objective < best - 1e-9:
                         best, kept, found = self.objective, flow, self._columns()
                 if not self._fix(job, kept):
@@ -172,6 +175,34 @@ class _Relaxation:
             if best > before - 1e-6 * max(1.0, abs(before)):
                 return found
         return found
+
+    def _candidates(self, job: int) -> list[Floats | None]:
+        """Flows for a job that is free, at the prices of the last solve; of equal jobs one, found in parts."""
+        if self._count(job) == 1:
+            return [self._cheapest(job, preference=each) for each in _PREFERENCES]
+        del self.flows[job]
+        return [self._place(job)]
+
+    def _place(self, job: int) -> Floats | None:
+        """Fix a job on its cheapest path, equal jobs in parts of them with new prices between; `None` if none fits."""
+        count, placed = self._count(job), 0
+        flow = np.zeros(len(self.paths.placed[self.copies[job][0]].graph))
+        while placed < count:
+            units = min(math.ceil(count / _PARTS), count - placed)
+            for _ in range(units):
+                self.flows[job] = flow
+                path = self._cheapest(job)
+                if path is None:
+                    return None
+                flow = flow + path
+            placed += units
+            if not self._fix(job, flow, np.full(len(flow), count) if placed < count else flow):
+                return None
+        return flow
+
+    def _count(self, job: int) -> int:
+        """How many equal jobs it is."""
+        return int(self.counts[self.copies[job][0]])
 
     def _columns(self) -> Floats:
         """Value of each column in the last solve, with the fixed paths exactly."""
@@ -203,25 +234,26 @@ class _Relaxation:
         return None if total >= _BLOCKED / 2 else flow
 
     def _left(self, job: int) -> Floats:
-        """GPUs that the other fixed jobs leave to a job in each slot."""
+        """GPUs that the other fixed jobs, and those equal to it, leave to a job in each slot."""
         each = self.paths.placed[self.copies[job][0]]
         left = np.full(len(each.window.slots), float(self.paths.sites[each.site].spec.gpus))
         for other, flow in self.flows.items():
             first = self.copies[other][0]
             neighbour = self.paths.placed[first]
-            if other != job and neighbour.site == each.site and neighbour.window is each.window:
+            others = other != job or self._count(job) > 1
+            if others and neighbour.site == each.site and neighbour.window is each.window:
                 edge, slot, gpus = self.holding[first]
                 left -= np.bincount(slot, gpus * flow[edge], minlength=len(left))
         return left
 
     def _least_gpu_hours(self, job: int) -> float:
         load = self.paths.placed[self.copies[job][0]].graph.load
-        return min(mode.gpus * load.hours(mode) for mode in load.modes)
+        return self._count(job) * min(mode.gpus * load.hours(mode) for mode in load.modes)
 
-    def _fix(self, job: int, flow: Floats) -> bool:
-        """Fix a job on a path and solve again; whether that is feasible."""
+    def _fix(self, job: int, flow: Floats, most: Floats | None = None) -> bool:
+        """Fix a job on a path, or between a flow and `most`, and solve again; whether that is feasible."""
         self.flows[job] = flow
-        self._bound(job, flow, flow)
+        self._bound(job, flow, flow if most is None else most)
         return self.solve()
 
     def _bound(self, job: int, lower: Floats, upper: Floats) -> None:

@@ -169,7 +169,7 @@ def _latest_deadline(site: Site, window: Window, formulation: Formulation) -> fl
             paths = _paths(replace(site, jobs=loads), longer, formulation)
         except InfeasibleError:
             return False
-        return _fit_one_by_one(paths, pool) or _least_gpus(paths, good_enough=pool).fits(pool)
+        return _fit_one_by_one(paths, pool) or _fit_together(paths)
 
     # Fewer slots have not enough GPU-hours.
     low = max(math.ceil((least / pool * (1 - _TOLERANCE) - window.slots.total) / step), 0) - 1
@@ -208,6 +208,14 @@ def _fit_one_by_one(paths: Paths, pool: int) -> bool:
         else:
             return True
     return False
+
+
+def _fit_together(paths: Paths) -> bool:
+    """Whether any schedules of all jobs fit into their pool; far sooner known than the smallest pool."""
+    m, x, labels = _job_model(paths)
+    m.add_constraints(training_gpus(x, paths, labels, held=True) <= 1, name="gpus")
+    m.add_objective(0.0 * x.sum())
+    return solved_quietly(m, time_limit=_SEARCH_SECONDS)
 
 
 def _without_deadline(load: TrainingLoad) -> TrainingLoad:

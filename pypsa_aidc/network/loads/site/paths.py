@@ -186,7 +186,8 @@ def build_paths(
     placed = []
     for site in sites.values():
         apart, horizon = recourse is not None and site.name in recourse.moments, site.windows(n, snapshots)
-        for generator, *equals in _equal_jobs(site) if recourse is None else [[each] for each in site.loads]:
+        alone = [[generator] for generator in site.loads]
+        for generator, *equals in alone if recourse is not None else _equal_jobs(site, horizon[0], formulation):
             load = site.loads[generator]
             for window in horizon:
                 # Of paths together, only nodes that count checkpoints tell which of them are complete.
@@ -197,14 +198,20 @@ def build_paths(
     return Paths(tuple(placed), sites, recourse=recourse)
 
 
-def _equal_jobs(site: Site) -> list[list[str]]:
-    """Job generators of a site, many equal ones in one list: they differ in nothing but their names."""
+def _equal_jobs(site: Site, window: Window, formulation: Formulation) -> list[list[str]]:
+    """Job generators of a site; equal ones, which differ in nothing but their names, in one list where that is smaller.
+
+    Together they need nodes that count checkpoints, which many edges join; apart, each has edges of its own.
+    """
     groups: dict[TrainingLoad, list[str]] = {}
     for generator, load in site.loads.items():
         groups.setdefault(replace(load, name="", description=""), []).append(generator)
     lists: list[list[str]] = []
     for load, own in groups.items():
         together = len(own) >= MANY and load.rules.continuity
+        if together and formulation != "literal":
+            apart, counted = (len(checkpoint_graph(load, window.slots, each)) for each in (formulation, "literal"))
+            together = counted <= len(own) * apart
         lists += [own] if together else [[generator] for generator in own]
     return sorted(lists, key=lambda own: list(site.loads).index(own[0]))
 
