@@ -50,8 +50,21 @@ def green_campus() -> ModuleType:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Runner]:
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], levels: None) -> Runner:
+    return Runner(monkeypatch, capsys)
+
+
+@pytest.fixture
+def run_process(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], levels: None) -> Runner:
+    """As `run`, with all that goes to the file descriptors of the process, where solvers write by themselves."""
+    monkeypatch.setenv("COLUMNS", "100")
+    return Runner(monkeypatch, capfd)
+
+
+@pytest.fixture
+def levels() -> Iterator[None]:
+    """Undo what the command line does to logging."""
     levels = {name: logging.getLogger(name).level for name in ("pypsa", "linopy", "pypsa_aidc")}
-    yield Runner(monkeypatch, capsys)
+    yield
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)

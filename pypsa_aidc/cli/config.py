@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, make_dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -29,6 +29,7 @@ from pypsa_aidc.training import (
     ModePower,
     ModeTable,
     PaperModel,
+    Rules,
     TrainingLoad,
     Transformer,
     calibrate,
@@ -146,7 +147,7 @@ class _Job:
         except InputError as error:
             preset = error.subject.startswith("preset")
             faults.also(replace(fault, where="model") if preset else fault for fault in error.faults)
-        given = {"rules": self.rules, "deadline": self.deadline, "gpu_value": self.gpu_value}
+        given = {"rules": self.rules or Rules(), "deadline": self.deadline, "gpu_value": self.gpu_value}
         for other, options in ((ModePower, {"communication_w": self.communication_w}), (_load, given)):
             try:
                 other(**options)
@@ -299,8 +300,9 @@ SiteConfig: Any = make_dataclass(
 """An AI data center."""
 
 
+@cache
 def _scratch(bus: str | None) -> pypsa.Network:
-    """A network in which a site can be tried."""
+    """A network in which a site can be tried; without jobs it is never added."""
     n = pypsa.Network()
     n.add("Bus", bus or "grid")
     return n

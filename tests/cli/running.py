@@ -24,6 +24,8 @@ class Done:
 
 
 class Runner:
+    """Calls the command line; with `capfd` what libraries write past Python counts as output, too."""
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.monkeypatch, self.capsys = monkeypatch, capsys
 

@@ -18,7 +18,6 @@ from pypsa_aidc.cli import app
 from pypsa_aidc.cli.reply import Reply, records
 from pypsa_aidc.fleet import TermSheet
 from pypsa_aidc.network import scenario_network
-from tests.cli import test_dispatch
 from tests.cli.running import Runner
 from tests.cli.test_screen import own_files
 from tests.conftest import ROOT
@@ -142,11 +141,11 @@ class TestDispatch:
         assert "do not fit into 5 GPUs" in first["failure"]
         assert (second["status"], second["failure"]) == ("optimal", "")
 
-    def test_json_alone_is_on_stdout(self, there: Path, tmp_path: Path) -> None:
-        """In a process of its own, where the solver writes to the terminal by itself."""
-        done = test_dispatch.started("dispatch", *VERBS["dispatch"], "--out", tmp_path, "--json", cwd=there)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert json.loads(done.stdout)["network"] == "mine.nc"
+    def test_json_alone_is_on_stdout(self, run_process: Runner, tmp_path: Path) -> None:
+        """Of all that the process writes: the solver writes to the terminal by itself."""
+        done = run_process("dispatch", *VERBS["dispatch"], "--out", tmp_path, "--json")
+        assert (done.code, done.err) == (0, "")
+        assert done.data["network"] == "mine.nc"
 
     def test_sites_of_a_configuration(self, run: Runner, tmp_path: Path) -> None:
         grid(24).export_to_netcdf(tmp_path / "plain.nc")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -15,23 +13,14 @@ from tests.conftest import ROOT
 from tests.network.tiny import grid, job, site
 
 
-def started(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from pypsa_aidc.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "COLUMNS": "100"}
-    )
-
-
 @pytest.mark.slow
-def test_bundled_campus_with_the_paper_beside_it(tmp_path: Path) -> None:
-    done = started(
-        "dispatch", "--out", tmp_path / "out", "--time-limit", "60", "-s", "S1", "-s", "S4", "-s", "S6", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+def test_bundled_campus_with_the_paper_beside_it(tmp_path: Path, run_process: Runner) -> None:
+    scenarios = ("-s", "S1", "-s", "S4", "-s", "S6")
+    done = run_process("dispatch", "--out", tmp_path / "out", "--time-limit", "60", *scenarios)
+    assert (done.code, done.err) == (0, "")
     for text in ("473.03", "378.33", "378.26", "377.79", "paper", "calibrated"):
-        assert text in done.stdout
-    assert "HiGHS" not in done.stdout
+        assert text in done.out
+    assert "HiGHS" not in done.out
     for figure in ("balance.png", "composition.png", "execution.png"):
         assert (tmp_path / "out" / figure).stat().st_size > 10_000
     table = pd.read_csv(tmp_path / "out" / "table.csv", index_col="scenario")
@@ -55,7 +44,7 @@ def test_a_slow_machine_has_results_all_the_same(tmp_path: Path, run: Runner, mo
         assert any(f"{solve['scenario']} stopped at {solve['status']}" in note for note in done.data["notes"])
 
 
-def test_a_network_of_the_user(tmp_path: Path, run: Runner) -> None:
+def test_a_network_of_the_user_frozen_and_reported(tmp_path: Path, run: Runner) -> None:
     n = site(grid(), jobs=[job("A"), job("B", 2.0, 2)], gpus=12)
     n.export_to_netcdf(tmp_path / "mine.nc")
     done = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S1", "-s", "S4", "--json")
@@ -71,11 +60,6 @@ def test_a_network_of_the_user(tmp_path: Path, run: Runner) -> None:
     solved = aidc.load(tmp_path / "out" / "S4.nc")
     assert solved.aidc.status["objective"] == pytest.approx(done.data["solves"][1]["objective"])
     assert not solved.aidc.schedule().empty
-
-
-def test_from_the_solved_file_to_frozen_and_report(tmp_path: Path, run: Runner) -> None:
-    site(grid(), jobs=[job("A")]).export_to_netcdf(tmp_path / "mine.nc")
-    assert run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S4").code == 0
     assert run("freeze", tmp_path / "out" / "S4.nc", "--out", tmp_path / "frozen.nc").code == 0
     assert run("report", tmp_path / "out" / "S4.nc", "--out", tmp_path / "report.html").code == 0
     assert aidc.load(tmp_path / "frozen.nc").generators_t.p_set["dc A"].sum() > 0
@@ -91,14 +75,16 @@ def with_battery() -> pypsa.Network:
 
 def test_storage_of_an_own_network_stays_unless_it_is_named(tmp_path: Path, run: Runner) -> None:
     with_battery().export_to_netcdf(tmp_path / "mine.nc")
-    plain = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "--json").data
+    common = ("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out")
+    plain = run(*common, "--json").data
     rows = {row["scenario"]: row for row in plain["tables"]["scenarios"]}
     assert list(rows) == ["S1", "S2", "S3", "S4"]
     assert "green" not in rows["S1"]
     assert any("own battery" in note and "--storage" in note for note in plain["notes"])
-    common = ("dispatch", tmp_path / "mine.nc", "--storage", "own battery", "--out", tmp_path / "out", "--json")
-    named = {row["scenario"]: row for row in run(*common).data["tables"]["scenarios"]}
-    assert list(named) == ["S1", "S2", "S3", "S4", "S5", "S6"]
+    common = (*common, "--storage", "own battery")
+    assert run(*common, "--dry-run").out.startswith("S1, S2, S3, S4, S5, S6 of ")
+    answer = run(*common, "-s", "S1", "-s", "S5", "-s", "S6", "--json").data
+    named = {row["scenario"]: row for row in answer["tables"]["scenarios"]}
     # 1 MW for two hours, bought at 1 and given back at 9 USD/MWh.
     assert named["S1"]["cost"] - named["S5"]["cost"] == pytest.approx(2 * (9 - 1))
     for bare, with_storage in (("S1", "S5"), ("S4", "S6")):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +16,8 @@ from tests.conftest import ROOT
 from tests.network.tiny import grid, job, once_solved, one_site, site
 
 EXAMPLE = ROOT / "docs" / "site.yaml"
+FEW_MODES = ("--set", "sites.0.jobs.LLM-A.candidates={pipeline: [4], tensor: [4]}")
+"""A small graph where what counts is something else."""
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def solved(tmp_path: Path) -> Path:
 
 class TestAdd:
     def test_the_documented_example(self, run: Runner, network: Path, tmp_path: Path) -> None:
-        done = run("add", network, EXAMPLE, "-o", tmp_path / "out.nc", "--set", "sites.dc1.gpus=1024")
+        done = run("add", network, EXAMPLE, "-o", tmp_path / "out.nc", "--set", "sites.dc1.gpus=1024", *FEW_MODES)
         assert (done.code, done.err) == (0, "")
         assert "LLM-B" in done.out
         n = aidc.load(tmp_path / "out.nc")
@@ -69,7 +68,7 @@ class TestAdd:
     def test_kilowatts_are_warned_of(self, run: Runner, network: Path, tmp_path: Path) -> None:
         # Row 30: a base load of 375 (kW) on a connection of 1.4 MW.
         arguments = ["--set", "sites.0.base_load=375", "--set", "sites.0.p_nom=1.4"]
-        arguments += ["--set", "sites.0.jobs.LLM-A.rules.segments=2"]
+        arguments += ["--set", "sites.0.jobs.LLM-A.rules.segments=2", *FEW_MODES]
         done = run("add", network, EXAMPLE, "-o", tmp_path / "out.nc", *arguments)
         assert done.code == 0
         assert "warning: AIDC 'dc1': base_load of 375 MW is 268 times the connection of 1.4 MW" in done.err
@@ -181,14 +180,12 @@ class TestCheck:
             assert done.code == 2
             assert "there is no bus in it" in done.err
 
-    def test_json_alone_is_on_stdout(self, tmp_path: Path) -> None:
-        """In a process of its own, where the solver that looks for a fitting pool writes to the terminal by itself."""
+    def test_json_alone_is_on_stdout(self, run_process: Runner, tmp_path: Path) -> None:
+        """Of all that the process writes: the solver that looks for a fitting pool writes to the terminal by itself."""
         site(grid(), jobs=[job("A"), job("B")], gpus=8).export_to_netcdf(tmp_path / "n.nc")
-        command = [sys.executable, "-c", "from pypsa_aidc.cli import main; main()", "check", "n.nc", "--json"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
-        assert done.returncode == 1
-        assert done.stderr == ""
-        assert json.loads(done.stdout)["worst"] == "warning"
+        done = run_process("check", tmp_path / "n.nc", "--json")
+        assert (done.code, done.err) == (1, "")
+        assert done.data["worst"] == "warning"
 
     def test_a_broken_specification_is_a_finding(self, run: Runner, tmp_path: Path) -> None:
         n = site(grid())

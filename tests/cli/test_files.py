@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import logging
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import get_args
@@ -68,15 +67,16 @@ def test_names_are_whole_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_other_encodings_than_utf8(encoding: str, tmp_path: Path) -> None:
+def test_other_encodings_than_utf8(run: Runner, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = EXAMPLE.read_text().replace("LLM-A", "ΔLLM-→").replace("modes: site-modes.csv", "baseline: [1, 8, 4]")
     (tmp_path / "site.yaml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-c", "from pypsa_aidc.cli import main; main()", "modes", tmp_path / "site.yaml"]
-    environment = os.environ | {"PYTHONIOENCODING": encoding}
-    done = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"dc1, ?LLM-?: " in done.stdout
-    assert b"FLOP/s" in done.stdout
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    done = run("modes", tmp_path / "site.yaml", "--set", "sites.0.jobs.0.candidates={pipeline: [1], tensor: [8]}")
+    assert (done.code, done.err) == (0, "")
+    terminal.flush()
+    assert b"dc1, ?LLM-?: " in terminal.buffer.getvalue()
+    assert b"FLOP/s" in terminal.buffer.getvalue()
 
 
 def test_hours_and_units_of_modes(run: Runner) -> None:

@@ -10,16 +10,15 @@ import pytest
 from pypsa_aidc import fleet
 from pypsa_aidc.cli import main
 from pypsa_aidc.headroom import Demand, regional_network
-from tests.cli.test_dispatch import started
+from tests.cli.running import Runner
 
 
 @pytest.mark.slow
-def test_bundled_region_with_the_paper_beside_it(tmp_path: Path) -> None:
-    done = started("screen", "--out", "out", "--calls", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+def test_bundled_region_with_the_paper_beside_it(tmp_path: Path, run_process: Runner) -> None:
+    done = run_process("screen", "--out", tmp_path / "out", "--calls")
+    assert (done.code, done.err) == (0, "")
     for text in ("32,436 MW", "1811.5", "1809", "1742–1865", "3 (2–4)", "synthetic", "calls limited by K", "may hide"):
-        assert text in done.stdout, text
+        assert text in done.out, text
     table = pd.read_csv(tmp_path / "out" / "synthetic_headroom.csv", index_col="profile")
     deviation = table["deviation"].dropna()
     assert len(deviation) == 6
@@ -137,7 +136,7 @@ def test_how_stamps_were_read_and_what_was_cleaned(
         (["demand.csv"], "gaps='interpolate'"),
         (["demand.csv", "--column", "adjusted"], "one of raw"),
         (["demand.csv", "--margin=-0.05"], "5 % below a peak that is there without any site"),
-        (["demand.csv", "--gaps", "interpolate", "--budget", "5"], "0.05 for 5 %"),
+        (["demand.csv", "--envelope", "envelope.nc", "--gaps", "interpolate", "--budget", "5"], "0.05 for 5 %"),
         (["mine.nc", "--stamps", "beginning"], "a network has no regions, columns or stamps"),
         (["--offsets", "some"], "'random', 'day', 'week', 'all'"),
         (["--offsets", "all", "--seed", "3"], "only random offsets are drawn"),

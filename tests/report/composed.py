@@ -43,6 +43,10 @@ class Composed:
         }
 
     @property
+    def alternatives(self) -> list[str]:
+        return [picture.alt for section in self.document.sections for picture in section.pictures]
+
+    @property
     def pictures(self) -> list[str]:
         return [picture.title for section in self.document.sections for picture in section.pictures]
 

@@ -127,9 +127,9 @@ def test_every_kind_of_file_has_the_fleets(loads, tmp_path) -> None:
 
 def test_a_file_gives_the_same_section(loads, tmp_path) -> None:
     loads.export_to_netcdf(tmp_path / "loads.nc")
-    read = composed(pypsa.Network(tmp_path / "loads.nc"))
+    read, told = composed(pypsa.Network(tmp_path / "loads.nc")), composed(loads)
     for name in ("Fleets", "Terms of fleets", "Limits of fleets", "Calls"):
-        assert read.tables[name] == composed(loads).tables[name]
+        assert read.tables[name] == told.tables[name]
 
 
 def test_a_fleet_that_is_not_solved_is_refused(tmp_path) -> None:
