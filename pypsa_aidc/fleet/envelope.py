@@ -19,6 +19,7 @@ from pypsa_aidc.fleet.layers import LAYERS, Boundary, Mapping, Response, layer_o
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.trace import telemetry
 from pypsa_aidc.fleet.trace.audit import Coverage, coverage_of, warn_of_holes
+from pypsa_aidc.fleet.trace.schema import grouped
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.fleet.windows import running_minima
 from pypsa_aidc.plain import read_saved
@@ -281,7 +282,7 @@ class Envelope:
         clusters = statistics.clusters
         cells = statistics.cells
         standing, active = cell_power(cells, power_model)
-        running = (cells["state"].cast(pl.String) == "active").to_numpy()
+        running = (cells["state"] == "active").to_numpy()
         host = cells["cpu_used"].to_numpy() * running * (power_model.host_peak - power_model.host_idle) / 1e6
         host += power_model.host_share * (standing + active)
         index = _places(cells, statistics, mapping)
@@ -307,7 +308,7 @@ class Envelope:
                     "mapping": mapping,
                     "source": statistics.audit.source,
                     "synthetic": int(statistics.synthetic),
-                    "power_model": power_model.describe(cells["accelerator"].cast(pl.String).unique()),
+                    "power_model": power_model.describe(cells["accelerator"].unique().cast(pl.String)),
                     **({"origin": statistics.audit.origin} if statistics.audit.origin else {}),
                 },
             )
@@ -644,12 +645,10 @@ class Envelope:
 def _places(cells: pl.DataFrame, statistics: Statistics, mapping: Mapping) -> Any:
     """Position of each cell in an array of hours × clusters × layers."""
     clusters = statistics.clusters
-    codes = cells.select(
-        layer=layer_of(mapping).to_physical().cast(pl.Int64),
-        cluster=pl.col("cluster").cast(pl.String).cast(pl.Enum(clusters)).to_physical().cast(pl.Int64),
-    )
-    place = (cells["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + codes["cluster"].to_numpy()
-    return place * len(LAYERS) + codes["layer"].to_numpy()
+    kinds, kind = grouped(cells, ("cluster", "workload", "priority", "state"))
+    codes = kinds.select(layer_of(mapping), pl.col("cluster").cast(pl.Enum(clusters)))
+    layer, cluster = (codes.to_series(i).to_physical().cast(pl.Int64).to_numpy()[kind] for i in range(2))
+    return ((cells["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + cluster) * len(LAYERS) + layer
 
 
 def _lasting(statistics: Statistics, mapping: Mapping, model: PowerModel) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pypsa_aidc.errors import Faults, UnitWarning
-from pypsa_aidc.fleet.trace.schema import KNOTS, SUMS, WORKLOADS
+from pypsa_aidc.fleet.trace.schema import KNOTS, SUMS, WORKLOADS, grouped
 
 Floats = npt.NDArray[np.float64]
 
@@ -498,6 +498,10 @@ class Coefficients:
     active: Floats
 
 
+FEATURES = ("accelerator", "workload", "state")
+"""Words of a cell that its power depends on."""
+
+
 def cell_power(cells: pl.DataFrame, model: PowerModel) -> tuple[Floats, Floats]:
     """Idle and active power of every cell under one model, MW; each of shape (cells,).
 
@@ -513,19 +517,12 @@ def cell_power(cells: pl.DataFrame, model: PowerModel) -> tuple[Floats, Floats]:
     InputError
         An accelerator without rating.
     """
-    features, code = features_of(cells)
+    features, code = grouped(cells, FEATURES)
     unit = coefficients((model,), features)
     active = np.zeros(cells.height)
     for column, name in enumerate(SUMS):
         active += unit.active[0, code, column] * cells[name].to_numpy()
     return unit.idle[0][code] * cells["gpu_hours"].to_numpy(), active
-
-
-def features_of(cells: pl.DataFrame) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-    """What power depends on, `accelerator`, `workload` and `state`, each combination once, and the row of each cell."""
-    keys = ["accelerator", "workload", "state"]
-    code = cells.select(pl.struct(keys).rank("dense").cast(pl.Int64) - 1).to_series()
-    return cells.select(keys).with_columns(code=code).unique("code").sort("code"), code.to_numpy()
 
 
 def coefficients(models: tuple[PowerModel, ...], features: pl.DataFrame) -> Coefficients:
@@ -543,9 +540,8 @@ def coefficients(models: tuple[PowerModel, ...], features: pl.DataFrame) -> Coef
     InputError
         An accelerator without rating.
     """
-    accelerators = features["accelerator"].cast(pl.String).to_list()
-    workloads = features["workload"].cast(pl.String).to_list()
-    active = (features["state"].cast(pl.String) == "active").to_numpy()
+    accelerators, workloads = features["accelerator"].to_list(), features["workload"].to_list()
+    active = (features["state"] == "active").to_numpy()
     shape = (len(models), features.height)
     idle, span = np.empty(shape), np.zeros((*shape, len(SUMS)))
     for row, model in enumerate(models):

@@ -14,8 +14,8 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.layers import Boundary, Mapping, layer_of
-from pypsa_aidc.fleet.power import Coefficients, PowerModel, coefficients, features_of, power_draws
-from pypsa_aidc.fleet.trace.schema import SUMS
+from pypsa_aidc.fleet.power import FEATURES, Coefficients, PowerModel, coefficients, power_draws
+from pypsa_aidc.fleet.trace.schema import SUMS, grouped
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.progress import waiting
 
@@ -62,7 +62,7 @@ def design(cells: pl.DataFrame, group: npt.NDArray[np.int64], groups: int) -> De
     groups
         Number of groups.
     """
-    features, code = features_of(cells)
+    features, code = grouped(cells, FEATURES)
     index = group * features.height + code
     size = groups * features.height
     sums = np.stack([np.bincount(index, cells[name].to_numpy(), size).astype(float) for name in SUMS], axis=-1)
@@ -137,7 +137,7 @@ def ensemble(statistics: Statistics, models: Sequence[PowerModel] | None = None)
     layout = design(statistics.cells, hour, hours.size)
     idle, active = layout.power(coefficients(drawn, layout.features))
     parameters = {name: np.array([[getattr(model, name)] for model in drawn]) for name in _SCALARS}
-    running = (statistics.cells["state"].cast(pl.String) == "active").to_numpy()
+    running = (statistics.cells["state"] == "active").to_numpy()
     used = np.bincount(hour, statistics.cells["cpu_used"].to_numpy() * running, hours.size)
     stock = statistics.stock
     names = stock["accelerator"].unique().sort().to_list()

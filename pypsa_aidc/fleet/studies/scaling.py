@@ -14,6 +14,7 @@ import polars as pl
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.power import PowerModel, cell_power
 from pypsa_aidc.fleet.studies.counterfactual import trend
+from pypsa_aidc.fleet.trace.schema import grouped
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.progress import track
 
@@ -52,8 +53,7 @@ def unit_power(statistics: Statistics, by: Sequence[str], model: PowerModel | No
     """
     power_model = model or PowerModel()
     cells = statistics.cells.filter(pl.col("gpu_hours") > 0)
-    code = cells.select(pl.struct(by).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
-    names = cells.select(by).with_columns(pl.all().cast(pl.String), code=pl.Series(code)).unique("code").sort("code")
+    names, code = grouped(cells, by)
     hours = statistics.hours
     group = (cells["hour"].to_numpy() - hours[0]) * names.height + code
     size = hours.size * names.height
@@ -61,7 +61,7 @@ def unit_power(statistics: Statistics, by: Sequence[str], model: PowerModel | No
     power[np.bincount(group, minlength=size) == 0] = np.nan
     power = power.reshape(hours.size, names.height)
     power[~statistics.valid] = np.nan
-    columns = pd.MultiIndex.from_frame(names.select(by).to_pandas())
+    columns = pd.MultiIndex.from_frame(names.to_pandas())
     return pd.DataFrame(power, index=pd.Index(hours, name="hour"), columns=columns)
 
 

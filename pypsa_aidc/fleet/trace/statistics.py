@@ -119,7 +119,7 @@ class Statistics:
     @property
     def clusters(self) -> list[str]:
         """Names of all clusters that have pods or servers, in order."""
-        names = pl.concat([frame["cluster"].cast(pl.String).unique() for frame in (self.cells, self.capacity)])
+        names = pl.concat([frame["cluster"].unique().cast(pl.String) for frame in (self.cells, self.capacity)])
         return sorted(names.unique().to_list())
 
     @property
@@ -262,7 +262,7 @@ class Statistics:
         else:
             found = hourly.aggregated(trace, None if keep is None else Path(keep), count_servers, retired)
         cells, capacity, audit, observed = found.cells, found.capacity, found.audit, found.observed
-        unknown = sorted(set(retired) - set(cells["cluster"].cast(pl.String).unique()))
+        unknown = sorted(set(retired) - set(cells["cluster"].unique().cast(pl.String)))
         faults.require(not unknown, "retired", unknown, "clusters of the trace")
         for number, (start, end) in enumerate(gaps):
             beside = (observed + 1 <= start) | (observed >= end)
