@@ -256,19 +256,22 @@ def decimal_commas(path: Path, sources: list[str]) -> dict[str, bool | None]:
 # ------------------------------------------------------------------------------------------- JSON
 def _from_json(content: Any) -> pl.DataFrame:
     """Rows of a JSON document: objects, what kubectl prints, what Prometheus answers, or the jobs of Philly."""
-    if isinstance(content, Mapping) and "items" in content:
-        rows = [_of_pod(item) for item in content["items"]]
-    elif isinstance(content, Mapping) and "resultType" in content.get("data", content):
-        rows = _of_requests(list(_of_series(content.get("data", content)["result"])))
-    elif isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
-        if all("attempts" in row for row in content):
-            rows = [row for job in content for row in _of_attempts(job)]
-        elif all("kind" in row and "metadata" in row for row in content):
-            rows = [_of_pod(item) for item in content]
+    try:
+        if isinstance(content, Mapping) and "items" in content:
+            rows = [_of_pod(item) for item in content["items"]]
+        elif isinstance(content, Mapping) and "resultType" in content.get("data", content):
+            rows = _of_requests(list(_of_series(content.get("data", content)["result"])))
+        elif isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
+            if all("attempts" in row for row in content):
+                rows = [row for job in content for row in _of_attempts(job)]
+            elif all("kind" in row and "metadata" in row for row in content):
+                rows = [_of_pod(item) for item in content]
+            else:
+                rows = [_flat(row) for row in content]
         else:
-            rows = [_flat(row) for row in content]
-    else:
-        raise ValueError("no list of objects, no Prometheus answer and no list of pods")
+            raise ValueError("no list of objects, no Prometheus answer and no list of pods")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not as kubectl, Prometheus or Philly write it: {error!r}") from error
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pl.DataFrame(
         {name: [row.get(name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String)

@@ -145,10 +145,10 @@ def read_power(
     remedy = "Name the columns (columns={'time': …, 'power': …})."
     faults.require(bool(files), "tables", str(path), "a table with times and power", remedy)
     faults.raise_any()
-    frames = [
-        _samples(file, unit, zone, means, dict(words or {}), dict(constants or {}), mapping, faults)
-        for file, means in files.items()
-    ]
+    frames = []
+    for file, means in files.items():
+        with reading(file):
+            frames.append(_samples(file, unit, zone, means, dict(words or {}), dict(constants or {}), mapping, faults))
     faults.raise_any()
     with reading(path):
         samples = pl.concat(frames).collect(engine="streaming")
@@ -168,9 +168,8 @@ def _samples(
     faults: Faults,
 ) -> pl.LazyFrame:
     """Samples of one file: `at` (UTC), `sensor`, `cluster`, `accelerator`, `layer`, `watts`, `known` (label)."""
-    with reading(path):
-        frame = scan(path)
-        types = dict(frame.collect_schema())
+    frame = scan(path)
+    types = dict(frame.collect_schema())
     numbers = [found["power"]] if "power" in found else []
     if not numbers:
         labels = list(dict.fromkeys(found.values()))
