@@ -125,7 +125,7 @@ def plot_network(n: pypsa.Network, headroom: pd.Series[float] | None = None) -> 
         axis.scatter(
             x, y, sizes, marker="s", facecolors="none", edgecolors=ORANGE, linewidths=2, zorder=5, label="AIDC"
         )
-        tags = [*zip(x, y, [f"{name} {mw:,.3g} MW" for name, mw in own["p_nom"].items()], strict=True), *tags]
+        tags = [*zip(x, y, [f"{name}: {mw:,.3g} MW" for name, mw in own["p_nom"].items()], strict=True), *tags]
     axis.set_title("headroom at each bus" if headroom is not None else "buses and AIDCs with their connection")
     legend(axis)
     if headroom is None and len(places) <= _FEW:
@@ -372,7 +372,7 @@ def _headroom_points(axis: Axes, places: pd.DataFrame, headroom: pd.Series[float
     chosen = list(order) if len(order) <= _FEW else [*order[:3], *order[limited.sum() - 3 : limited.sum()]]
     shown = dict(zip(headroom.index, zip(x, y, values, strict=True), strict=True))
     return [
-        (shown[bus][0], shown[bus][1], f"{bus} {shown[bus][2]:,.4g}" if np.isfinite(shown[bus][2]) else str(bus))
+        (shown[bus][0], shown[bus][1], f"{bus}: {shown[bus][2]:,.4g} MW" if np.isfinite(shown[bus][2]) else str(bus))
         for bus in chosen
     ]
 
