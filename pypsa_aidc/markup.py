@@ -25,7 +25,7 @@ STYLE = """
   text-align: left; vertical-align: top; white-space: nowrap; }
 .aidc th { border-bottom: 2px solid; font-weight: 600; vertical-align: bottom; white-space: normal; }
 .aidc .unit { font-weight: 400; white-space: nowrap; }
-.aidc td.words { min-width: min(14rem, 40vw); white-space: normal; }
+.aidc td.words { min-width: min(14rem, 28vw); white-space: normal; }
 .aidc th.number, .aidc td.number { text-align: right; }
 .aidc .wide { margin: .5rem 0 1rem; overflow-x: auto; }
 /* Figures are drawn on white, and stay so in the dark: colours of carriers are chosen for it. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from itertools import pairwise
 from math import ceil
 from threading import RLock
 from typing import Any, ParamSpec
@@ -15,8 +16,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter, LogFormatter, LogLocator, NullFormatter, ScalarFormatter
 from numpy.typing import NDArray
@@ -287,6 +290,8 @@ def _number(value: float, _place: object = None) -> str:
 def place_labels(axes: Axes, tags: Sequence[tuple[float, float, str]], gap: float = 5.0, side: int = 1) -> None:
     """Write texts beside points where they hide neither each other nor leave the axes; those without room are left out.
 
+    Where there is a choice, no line of the axes runs through a text.
+
     Parameters
     ----------
     axes
@@ -303,9 +308,11 @@ def place_labels(axes: Axes, tags: Sequence[tuple[float, float, str]], gap: floa
     figure.draw_without_rendering()
     inside, scale = axes.get_window_extent(), figure.dpi / 72
     # No label on another's point.
+    lines = _strokes(axes)
     taken = [(px - 3 * scale, px + 3 * scale, py - 3 * scale, py + 3 * scale) for px, py in _pixels(axes, tags)]
     for (px, py), (x, y, text) in zip(_pixels(axes, tags), tags, strict=True):
         width, height = 0.55 * 7 * scale * len(text), 8.5 * scale
+        chosen: tuple[int, Any, Any, Any] | None = None
         for turn, up in ((1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0)):
             right = side * turn
             dx, dy = gap * right, 0.9 * gap * up
@@ -316,19 +323,33 @@ def place_labels(axes: Axes, tags: Sequence[tuple[float, float, str]], gap: floa
             if within and not any(
                 box[0] < x1 and box[1] > x0 and box[2] < y1 and box[3] > y0 for x0, x1, y0, y1 in taken
             ):
-                taken.append(box)
-                axes.annotate(
-                    text,
-                    (x, y),
-                    (dx, dy),
-                    textcoords="offset points",
-                    ha={1: "left", -1: "right", 0: "center"}[right],
-                    va={1: "bottom", -1: "top", 0: "center"}[up],
-                    fontsize=7,
-                    color=BLACK,
-                    zorder=6,
-                )
-                break
+                crossed = int(((lines > box[::2]) & (lines < box[1::2])).all(axis=1).sum())
+                if chosen is None or crossed < chosen[0]:
+                    chosen = (crossed, box, (dx, dy), (right, up))
+        if chosen is not None:
+            _, box, offset, (right, up) = chosen
+            taken.append(box)
+            axes.annotate(
+                text,
+                (x, y),
+                offset,
+                textcoords="offset points",
+                ha={1: "left", -1: "right", 0: "center"}[right],
+                va={1: "bottom", -1: "top", 0: "center"}[up],
+                fontsize=7,
+                color=BLACK,
+                zorder=6,
+                path_effects=[withStroke(linewidth=2, foreground="white")],
+            )
+
+
+def _strokes(axes: Axes) -> NDArray[np.float64]:
+    """Points along all lines of some axes, in pixels."""
+    paths = [np.asarray(line.get_xydata(), float) for line in axes.lines]
+    paths += [path for drawn in axes.collections if isinstance(drawn, LineCollection) for path in drawn.get_segments()]
+    steps = np.linspace(0.0, 1.0, 65)[:, None]
+    points = [a + steps * (b - a) for path in paths for a, b in pairwise(path)]
+    return np.asarray(axes.transData.transform(np.vstack([np.empty((0, 2)), *points])))
 
 
 def _pixels(axes: Axes, tags: Sequence[tuple[float, float, str]]) -> list[tuple[float, float]]:

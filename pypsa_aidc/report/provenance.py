@@ -99,5 +99,7 @@ def _pairs(record: Mapping[str, object]) -> pd.DataFrame:
 
 
 def _cut(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = [f"{key}: {shown(each)}" for key, each in value.items()]
     text = shown(value) if not isinstance(value, list) else ", ".join(map(str, value)) or "none"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text):,} characters)"

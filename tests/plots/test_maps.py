@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pypsa
 import pytest
+from matplotlib.figure import Figure
 
 import pypsa_aidc as aidc
 from pypsa_aidc.plots import bus_map
+from pypsa_aidc.plots.style import place_labels
 from tests.network.tiny import site
 
 
@@ -37,7 +39,7 @@ def test_the_map_of_headroom_names_buses_with_their_megawatts(placed: pypsa.Netw
     axes, scale = found.plot().axes
     texts = {text.get_text() for text in axes.texts}
     # Line mf carries 30 of its 40 MW, line gm 30 of 90.
-    assert {"far 10", "mid 60", "Line mf", "Line gm"} <= texts
+    assert {"far: 10 MW", "mid: 60 MW", "Line mf", "Line gm"} <= texts
     assert scale.get_ylabel() == "headroom (MW)"
     assert scale.get_ylim()[0] == 0
     assert axes.get_title(loc="left").startswith("headroom at each bus")
@@ -89,3 +91,12 @@ def test_the_page_needs_nothing_else_and_is_the_same_each_time(placed: pypsa.Net
     by_bus = {row["tooltip_html"].split("<b>")[1].split("</b>")[0]: row for row in circles.data}
     assert by_bus["dc IT"]["size_pdk"] == 0
     assert by_bus["grid"]["size_pdk"] > by_bus["mid"]["size_pdk"]
+
+
+def test_no_line_runs_through_a_label_that_has_another_place() -> None:
+    axes = Figure().subplots()
+    axes.plot([0.5, 1.0], [0.5, 0.62])
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    place_labels(axes, [(0.5, 0.5, "to the right it would be crossed")])
+    (label,) = axes.texts
+    assert (label.get_ha(), label.get_va()) == ("left", "top")

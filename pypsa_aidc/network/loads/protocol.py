@@ -84,8 +84,10 @@ SOLVE = (
 """What makes a schedule, for those who lack one."""
 
 Change = Callable[[pypsa.Network], None]
-Freedom = Literal["fixed", "recorded", "waiting", "idealized", "free"]
 """What turns a network into another one in place."""
+
+Freedom = Literal["fixed", "recorded", "waiting", "idealized", "free"]
+"""What a load may decide: nothing, nothing with checkpoints recorded, when it waits, all without checkpoints, or all."""
 
 Severity = Literal["error", "warning", "note"]
 
