@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import operator
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from pypsa_aidc.fleet.trace.schema import (
     Column,
 )
 from pypsa_aidc.fleet.trace.stamps import LONGEST_TRACE, hours_since, moment, written
-from pypsa_aidc.fleet.trace.tables import number, on_disk, reading, scan
+from pypsa_aidc.fleet.trace.tables import hashed, number, on_disk, reading, repeated, scan
 from pypsa_aidc.fleet.trace.trace import Partition, Trace
 from pypsa_aidc.progress import track
 
@@ -492,23 +491,16 @@ def _repeated(rows: pl.LazyFrame, identified: bool) -> tuple[int, int]:
     """Count rows that equal another one, and those that say something else about the same pod and moment."""
     told = rows.filter(~_no_text("pod")) if identified else rows.filter(~_idle())
     few = ("at", "pod") if identified else ("at", "gpu_hours", "utilisation", "cluster")
-    hashes = np.sort(told.select(_mixed(few)).collect(engine="streaming").to_series().to_numpy())
-    again = hashes[1:][hashes[1:] == hashes[:-1]]
-    if again.size == 0:
+    again = repeated(told, few)
+    if again.is_empty():
         return 0, 0
     amounts = ("gpu_hours", "gpu_requested", "utilisation", "cpu_requested", "cpu_load")
     names = [name for name in rows.collect_schema().names() if name != "hour"]
     keys = [name for name in names if name not in amounts]
-    alike = told.filter(_mixed(few).is_in(pl.Series(np.unique(again)).implode()))
-    counts = alike.select(pl.len(), _mixed(names).n_unique().alias("whole"), _mixed(keys).n_unique().alias("keyed"))
+    alike = told.filter(hashed(few).is_in(again.implode()))
+    counts = alike.select(pl.len(), hashed(names).n_unique().alias("whole"), hashed(keys).n_unique().alias("keyed"))
     total, whole, keyed = counts.collect(engine="streaming").row(0)
     return total - whole, whole - keyed if identified else 0
-
-
-def _mixed(columns: Sequence[str]) -> pl.Expr:
-    """Hash of several columns, which is the same in any order of the rows."""
-    hashes = [pl.col(name).hash(seed=seed) for seed, name in enumerate(columns)]
-    return reduce(operator.xor, hashes)
 
 
 def _once(trace: Trace, rows: pl.LazyFrame, identified: bool) -> pl.LazyFrame:
@@ -533,7 +525,7 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
         sound = pl.col("fault").is_null() & ~pl.col("idle")
         used = pl.when(sound).then(pl.col("gpu_hours"))
         # One hash in place of six keys, five of them texts, takes a quarter of the time off.
-        groups = rows.group_by(_mixed(KEYS).alias("group")).agg(
+        groups = rows.group_by(hashed(KEYS).alias("group")).agg(
             *(pl.col(key).first() for key in KEYS),
             sound.sum().cast(pl.Int64).alias("pods"),
             pl.col("idle").sum(),
@@ -622,7 +614,7 @@ def _overfull(trace: Trace, rows: pl.LazyFrame, bad_labels: bool) -> int:
 
     def over(used: pl.Expr) -> int:
         used = pl.when(pl.col("server").is_not_null()).then(used)
-        by_server = rows.group_by(_mixed(("hour", "server"))).agg(used.sum(), pl.col("server_gpus").max())
+        by_server = rows.group_by(hashed(("hour", "server"))).agg(used.sum(), pl.col("server_gpus").max())
         full = by_server.select((pl.col("gpu_hours") > pl.col("server_gpus") * (1 + SLACK)).sum())
         return int(full.collect(engine="streaming").item())
 

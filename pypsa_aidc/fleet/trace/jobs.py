@@ -30,7 +30,7 @@ from pypsa_aidc.fleet.trace.stamps import (
     moment,
     written,
 )
-from pypsa_aidc.fleet.trace.tables import CUT_STEP, cut_values, number, reading, scan
+from pypsa_aidc.fleet.trace.tables import CUT_STEP, cut_values, hashed, number, reading, repeated, scan
 from pypsa_aidc.fleet.trace.trace import Trace
 from pypsa_aidc.progress import waiting
 
@@ -200,7 +200,7 @@ def _once(trace: Trace, raw: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]
     columns = trace.layout.pod_columns
     named = "job" in columns
     noted: dict[str, int] = {}
-    distinct = raw.unique(maintain_order=True)
+    distinct = raw if repeated(raw.lazy(), raw.columns).is_empty() else raw.unique(maintain_order=True)
     copies = raw.height - distinct.height
     if copies:
         once = named or trace.duplicates == "one"
@@ -212,8 +212,8 @@ def _once(trace: Trace, raw: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]
     end = known(columns["end"]) if "end" in columns else known(columns["duration"])
     table = raw.with_columns(*key, ended=end.is_not_null())
     keys = [name for name in table.columns if name.startswith("key ")]
-    named_rows = table.filter(pl.col("key job").is_not_null() & pl.col("key start").is_not_null())
-    again = named_rows.filter(pl.struct(keys).is_duplicated())
+    named_rows = table.lazy().filter(pl.col("key job").is_not_null() & pl.col("key start").is_not_null())
+    again = named_rows.filter(hashed(keys).is_in(repeated(named_rows, keys).implode())).collect()
     if again.height:
         # Of a job seen running and seen ended, the later knows more; between other versions nothing can choose.
         versions = again.group_by(keys).agg(pl.col("ended").sum().alias("ends"), pl.len().alias("rows"))

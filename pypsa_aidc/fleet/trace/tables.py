@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -251,6 +253,18 @@ def decimal_commas(path: Path, sources: list[str]) -> dict[str, bool | None]:
             continue
         told[source] = None if all(_GROUPS.fullmatch(text) for text in with_comma) else True
     return told
+
+
+# ------------------------------------------------------------------------------------------- rows that repeat
+def hashed(columns: Sequence[str]) -> pl.Expr:
+    """Hash of several columns, which is the same in any order of the rows."""
+    return reduce(operator.xor, (pl.col(name).hash(seed=seed) for seed, name in enumerate(columns)))
+
+
+def repeated(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.Series:
+    """Hashes of some columns that several rows share; sorted numbers tell faster than groups do that there are none."""
+    hashes = np.sort(rows.select(hashed(columns)).collect(engine="streaming").to_series().to_numpy())
+    return pl.Series(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]), dtype=pl.UInt64)
 
 
 # ------------------------------------------------------------------------------------------- JSON
