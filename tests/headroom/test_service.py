@@ -375,7 +375,7 @@ def test_sizes_that_are_given_are_replayed(tmp_path: Path) -> None:
 
 
 def test_investment_periods_are_networks_of_their_years() -> None:
-    """A third line in the second period: 100 MW each, so 200 − 90 MW with one of three out, not 100 − 90 with one of two."""
+    """Lines of 100 MW, a third one in the second period: with one out 100 − 90 MW are left, and then 200 − 90."""
     year, later = two_lines(), two_lines()
     later.add("Line", "3", bus0="A", bus1="B", x=0.1, s_nom=100.0)
     n = pypsa.Network()
