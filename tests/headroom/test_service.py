@@ -372,3 +372,25 @@ def test_sizes_that_are_given_are_replayed(tmp_path: Path) -> None:
     texts = [text.get_text() for text in assert_labelled(plot_sizes(study)).axes[0].texts]
     assert "first: 10 MW" in texts
     assert study.cut("second")["cut"].tolist() == pytest.approx([0.0, 20.0, 0.0, 0.0])
+
+
+def test_investment_periods_are_networks_of_their_years() -> None:
+    """Lines of 100 MW, a third one in the second period: with one out 100 − 90 MW are left, and then 200 − 90."""
+    year, later = two_lines(), two_lines()
+    later.add("Line", "3", bus0="A", bus1="B", x=0.1, s_nom=100.0)
+    n = pypsa.Network()
+    n.set_snapshots(pd.MultiIndex.from_product([[2030, 2035], year.snapshots], names=["period", "timestep"]))
+    n.investment_periods = [2030, 2035]
+    n.add("Bus", ["A", "B"], v_nom=230.0, x=[0.0, 1.0], y=[0.0, 0.5])
+    for name, built in (("1", 2000), ("2", 2000), ("3", 2033)):
+        n.add("Line", name, bus0="A", bus1="B", x=0.1, s_nom=100.0, build_year=built, lifetime=50.0)
+    load = np.tile(year.generators_t.p_set["G"].to_numpy(), 2)
+    n.add("Generator", ["G", "H"], bus="A", p_nom=[200.0, 150.0])
+    n.generators_t.p_set = pd.DataFrame({"G": load, "H": 0.0}, n.snapshots)
+    n.add("Load", "L", bus="B", p_set=load)
+    request = [Request(name="a", bus="B", nameplate=400.0)]
+    periods = n.aidc.study(request, contingencies="all")
+    networks = year.aidc.study(request, years={2030: year, 2035: later}, contingencies="all")
+    columns = ["firm", "conditional", "limiter", "outage"]
+    pd.testing.assert_frame_equal(periods.allocation[columns], networks.allocation[columns])
+    assert periods.allocation.xs("fixed", level="dispatch")["firm"].tolist() == pytest.approx([10.0, 110.0])
