@@ -39,6 +39,7 @@ from pypsa_aidc.headroom import (
 )
 from pypsa_aidc.network import scenario_network
 from pypsa_aidc.plots import aggregation, dependable, envelope, money, power_model, screen
+from pypsa_aidc.plots.bus_map import plot_sizes
 from pypsa_aidc.plots.service import plot_allocation
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -189,6 +190,14 @@ def drawings() -> Iterator[Drawing]:
         "plot_allocation(n.aidc.study(requests))",
         "Bars of firm megawatts of two requests in two years, with the conditional ones on top and the hours of cuts.",
         lambda: plot_allocation(batch()),
+    )
+    yield Drawing(
+        service,
+        "sizes",
+        "plot_sizes(n.aidc.study(requests))",
+        "Map of three buses: a large disc of firm megawatts at one, a small one in a circle of conditional megawatts "
+        "at another, and the line that limits it in brown.",
+        lambda: plot_sizes(batch()),
     )
     yield Drawing(
         service,
@@ -582,7 +591,7 @@ def batch() -> ServiceStudy:
     summer = np.cos(2 * np.pi * (hours.dayofyear - 200) / 365)
     noise = np.random.default_rng(5).normal(0, 12, len(hours))
     load = 300 + 50 * summer + 60 * np.sin(2 * np.pi * (hours.hour - 9) / 24) * (1 + 0.3 * summer) + noise
-    n.add("Bus", ["plant", "west", "east"], v_nom=230.0)
+    n.add("Bus", ["plant", "west", "east"], x=[8.0, 10.0, 11.0], y=[50.0, 51.0, 49.0], v_nom=230.0)
     ends = [("plant", "west"), ("plant", "east"), ("west", "east")]
     n.add("Line", ["1", "2", "3"], bus0=[a for a, _ in ends], bus1=[b for _, b in ends], x=10.0, s_nom=[540, 540, 560])
     n.add("Generator", "units", bus="plant", p_nom=2000.0, p_set=pd.Series(load, hours))

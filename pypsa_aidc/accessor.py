@@ -51,6 +51,7 @@ class AIDC(Results):
     check = _asks(network.check)
     optimize = _asks(network.optimize)
     optimize_with_rolling_horizon = _asks(network.optimize_with_rolling_horizon)
+    place = _asks(network.place)
     record = _asks(network.record)
     price = _asks(network.price)
     audit = _asks(network.audit)

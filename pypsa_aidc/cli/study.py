@@ -122,7 +122,7 @@ def study(
             reply.note(note)
         reply.figure("allocation", plot_allocation(result))
         reply.figure("replay", result.plot())
-        service_report(result, reply.file("report.html"))
+        service_report(result, reply.file("report.html"), interactive=True)
         for name, sheet in result.term_sheets().items():
             sheet.write(reply.file(f"{file_stem(name)}.terms.json"))
     reply.answer(config=config, network=network, fairness=fairness, assumptions=dict(result.assumptions))

@@ -134,7 +134,8 @@ class Contract:
         faults.number("power", self.power, at_least=0)
         faults.number("duration", self.duration, at_least=1, integer=True)
         faults.number("reliability", self.reliability, above=0, at_most=1)
-        faults.number("noneligible", self.noneligible, above=0)
+        remedy = "Read what stays on, too: other layers or feeds, beside which the rebound has room."
+        faults.number("noneligible", self.noneligible, above=0, remedy=remedy)
         faults.number("q", self.q, at_least=0, at_most=1)
         remedy = "A factor above 1 would offer more than K: the smaller of it and 1, as Backtest.derating gives it."
         faults.number("derating", self.derating, above=0, at_most=1, remedy=remedy)
@@ -252,7 +253,7 @@ class Contract:
 
         return plot_contract(self)
 
-    def term_sheet(self) -> str:
+    def __str__(self) -> str:
         """Terms as text for a person."""
         head = f"Dependable relief{' (synthetic fleet)' if self.synthetic else ''}: {self.source}"
         lines = [

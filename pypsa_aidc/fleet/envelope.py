@@ -699,20 +699,14 @@ def _capacity(
 ) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
     """Idle draw of hosts and of unallocated GPUs by hour and cluster, MW; GPUs beyond the capacity count as none."""
     shape = (statistics.hours.size, len(clusters))
-    keys = ["hour", "cluster", "accelerator"]
-    occupied = statistics.cells.group_by(keys).agg(pl.col("gpu_hours").sum())
-    table = statistics.capacity.join(occupied, on=keys, how="left", maintain_order="left").filter(
-        pl.col("cluster").cast(pl.String).is_in(clusters)
-        & pl.col("hour").is_between(int(statistics.hours[0]), int(statistics.hours[-1]))
-    )
-    code = table["cluster"].cast(pl.String).cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).to_numpy()
+    table = statistics.stock
+    code = table["cluster"].cast(pl.Enum(clusters)).to_physical().cast(pl.Int64).to_numpy()
     index = (table["hour"].to_numpy() - statistics.hours[0]) * len(clusters) + code
-    names = table["accelerator"].cast(pl.String)
-    rest = names.replace_strict({name: model.idle_watts(name) for name in names.unique()}, return_dtype=pl.Float64)
-    free = (table["gpus"] - table["gpu_hours"].fill_null(0)).clip(0).to_numpy()
-    size = shape[0] * shape[1]
-    draws = {
-        "unallocated": free * rest.to_numpy(),
-        "host_idle": table["cores"].to_numpy() * model.host_idle,
+    names = table["accelerator"]
+    idle = {name: model.idle_watts(name) for name in names.unique().sort()}
+    rest = names.replace_strict(idle, return_dtype=pl.Float64).cast(pl.Float64)  # An empty mapping changes no type.
+    draws = {"unallocated": table["free"] * rest, "host_idle": table["cores"] * model.host_idle}
+    return {
+        name: np.bincount(index, watts.to_numpy() / 1e6, shape[0] * shape[1]).astype(float).reshape(shape)
+        for name, watts in draws.items()
     }
-    return {name: np.bincount(index, watts / 1e6, size).astype(float).reshape(shape) for name, watts in draws.items()}

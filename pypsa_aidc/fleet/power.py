@@ -513,14 +513,19 @@ def cell_power(cells: pl.DataFrame, model: PowerModel) -> tuple[Floats, Floats]:
     InputError
         An accelerator without rating.
     """
-    keys = ["accelerator", "workload", "state"]
-    code = cells.select(pl.struct(keys).rank("dense").cast(pl.Int64) - 1).to_series()
-    features = cells.select(keys).with_columns(code=code).unique("code").sort("code")
+    features, code = features_of(cells)
     unit = coefficients((model,), features)
     active = np.zeros(cells.height)
     for column, name in enumerate(SUMS):
-        active += unit.active[0, code.to_numpy(), column] * cells[name].to_numpy()
-    return unit.idle[0][code.to_numpy()] * cells["gpu_hours"].to_numpy(), active
+        active += unit.active[0, code, column] * cells[name].to_numpy()
+    return unit.idle[0][code] * cells["gpu_hours"].to_numpy(), active
+
+
+def features_of(cells: pl.DataFrame) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+    """What power depends on, `accelerator`, `workload` and `state`, each combination once, and the row of each cell."""
+    keys = ["accelerator", "workload", "state"]
+    code = cells.select(pl.struct(keys).rank("dense").cast(pl.Int64) - 1).to_series()
+    return cells.select(keys).with_columns(code=code).unique("code").sort("code"), code.to_numpy()
 
 
 def coefficients(models: tuple[PowerModel, ...], features: pl.DataFrame) -> Coefficients:

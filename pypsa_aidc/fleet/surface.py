@@ -264,9 +264,7 @@ class Surface:
             attrs |= {name: source.data.attrs[name] for name in known if name in source.data.attrs}
             attrs.pop("units")
         else:
-            for name, value in (("portfolio", portfolio), ("boundary", boundary), ("response", response)):
-                faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
-            series = hourly(source, faults)
+            series = series_of(source, faults, portfolio=portfolio, boundary=boundary, response=response)
             hours = np.arange(series.size)
             attrs |= {"portfolio": "series", "source": "series", "synthetic": 0}
         attrs["coverage"] = str(coverage_of(~np.isnan(series)))
@@ -346,13 +344,7 @@ def shaped(
     for weight in profile:
         faults.number("profile", weight, at_least=0)
     faults.require(any(weight > 0 for weight in profile), "profile", list(profile), "at least one hour with a depth")
-    if isinstance(source, Envelope):
-        faults.raise_any()
-        series = source.relief(portfolio, boundary or "idle-retained").sum("cluster", skipna=False).to_numpy()
-    else:
-        for name, value in (("portfolio", portfolio), ("boundary", boundary)):
-            faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
-        series = hourly(source, faults)
+    series = series_of(source, faults, portfolio=portfolio, boundary=boundary)
     starts = max(series.size - len(profile) + 1, 0)
     lowest = np.full(starts, np.inf)
     for offset, weight in enumerate(profile):
@@ -362,12 +354,21 @@ def shaped(
     return float(dependable(lowest, (reliability,), method)[0])
 
 
-def hourly(series: npt.ArrayLike, faults: Faults) -> Floats:
-    """Return a series of hourly power as an array of shape (hours,); what is wrong with it is raised with `faults`."""
+def series_of(source: Envelope | npt.ArrayLike, faults: Faults, **chosen: Any) -> Floats:
+    """Hourly relief of an envelope, MW, as `chosen` for `Envelope.relief`; or a series, which offers no choice.
+
+    What is wrong with it is raised with `faults`.
+    """
+    if isinstance(source, Envelope):
+        faults.raise_any()
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return source.relief(**given).sum("cluster", skipna=False).to_numpy()
+    for name, value in chosen.items():
+        faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
     try:
-        values = np.asarray(series, dtype=float)
+        values = np.asarray(source, dtype=float)
     except (TypeError, ValueError):
-        faults.add("series", type(series).__name__, "an Envelope, or hourly MW")
+        faults.add("series", type(source).__name__, "an Envelope, or hourly MW")
         faults.raise_any()
     faults.require(values.ndim == 1 and values.size > 0, "series", f"shape {values.shape}", "one value for each hour")
     faults.require(not np.isinf(values).any(), "series", "inf", "finite MW, or NaN for a missing hour")

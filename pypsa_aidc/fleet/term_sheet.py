@@ -407,7 +407,7 @@ class TermSheet:
 def _of_contract(terms: Contract, scale: float) -> dict[str, Any]:
     """Fields that a contract from a trace knows."""
     events = int(terms.calls_per_week * 52)
-    ramp = terms.basis.get("steepest ramp seen")
+    ramp, interval = (terms.basis.get(name) for name in ("steepest ramp seen", "telemetry interval"))
     return {
         "notice_minutes": None if terms.notice is None else 60 * terms.notice,
         "response_minutes": None if terms.response is None else 60 * terms.response,
@@ -427,6 +427,7 @@ def _of_contract(terms: Contract, scale: float) -> dict[str, Any]:
         ),
         "delivered_share": terms.q,
         "ramp_mw_per_min": None if ramp is None else scale * float(ramp.split()[0]),
+        "telemetry_interval_s": float(interval.split()[0]) if interval else None,
     }
 
 

@@ -17,6 +17,7 @@ from .loads.registry import KINDS, fleets, list_loads, refresh, remove, sites
 from .loads.site.add import add, update
 from .loads.site.site import Site
 from .model.hook import compose, extra_functionality, hook
+from .placement import place
 from .pypsa_api import Network
 from .results.accessor import Results
 from .results.costs import operating_costs
@@ -72,6 +73,7 @@ __all__ = [
     "operating_costs",
     "optimize",
     "optimize_with_rolling_horizon",
+    "place",
     "price",
     "record",
     "refresh",

@@ -20,13 +20,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.plots.style import BLACK, BLUE, BROWN, GREY, MAP, ORANGE, canvas, legend, place_labels, styled
+from pypsa_aidc.plots.style import BLACK, BLUE, BROWN, CYCLE, GREY, MAP, ORANGE, canvas, legend, place_labels, styled
 
 if TYPE_CHECKING:
     import pydeck
     import pypsa
 
-    from pypsa_aidc.headroom import BusHeadroom
+    from pypsa_aidc.headroom import BusHeadroom, ServiceStudy
 
 _FEW = 24
 """Buses up to which each is named with its value; of more, only the ends of the range and what limits."""
@@ -135,7 +135,70 @@ def plot_network(n: pypsa.Network, headroom: pd.Series[float] | None = None) -> 
     return figure
 
 
-def explore(n: pypsa.Network, headroom: pd.DataFrame | None = None, *, background: bool = False) -> pydeck.Deck:
+@styled
+def plot_sizes(study: ServiceStudy, year: int | None = None, dispatch: str | None = None) -> Figure:
+    """Draw the requests of a study on a map: discs of their firm megawatts in circles of the conditional ones.
+
+    Elements that limit a request are thick and named.
+
+    Parameters
+    ----------
+    study
+        The study.
+    year
+        One of its years; the last one if left out.
+    dispatch
+        ``"fixed"`` or ``"redispatch"``; the first way that was studied if left out.
+
+    Raises
+    ------
+    InputError
+        No such year or way, or fewer than two buses have a place of their own.
+    """
+    years, ways = list(study.basis.networks), list(study.allocation.index.unique("dispatch"))
+    year, dispatch = years[-1] if year is None else year, ways[0] if dispatch is None else dispatch
+    faults = Faults("map of a study")
+    faults.require(year in years, "year", year, f"one of {years}")
+    faults.require(dispatch in ways, "dispatch", dispatch, f"one of {ways}")
+    faults.raise_any()
+    placed = _placed(study.basis.networks[year])
+    places = placed.buses[["x", "y"]].astype(float)
+    _require_places(places, places.index)
+    sizes = study.allocation.xs(("" if year is None else year, dispatch), level=["year", "dispatch"])
+    figure, axis = _map(places, synthetic=False)
+    ends = [placed.c[name].static[["bus0", "bus1"]].assign(component=name) for name in ("Line", "Transformer", "Link")]
+    branches = pd.concat(ends)
+    axis.add_collection(LineCollection(_segments(places, branches), colors=GREY, linewidths=0.8, zorder=1))
+    tags: list[tuple[float, float, str]] = []
+    named = (branches["component"] + " " + branches.index).to_numpy()
+    for element in dict.fromkeys(sizes["limiter"]):
+        for segment in _segments(places, branches[named == element]):
+            axis.plot(*segment.T, color=BROWN, linewidth=3, solid_capstyle="round", zorder=2)
+            tags.append((*segment.mean(axis=0), str(element)))
+    if tags:
+        axis.plot([], [], color=BROWN, linewidth=3, label="limits a request")
+    axis.scatter(places["x"], places["y"], 8, color=GREY, zorder=3)
+    x, y = places.loc[sizes["bus"]].to_numpy().T
+    firm, conditional = (900 * sizes[name] / max(sizes["conditional"].max(), 1e-9) for name in ("firm", "conditional"))
+    ring = {"facecolors": "none", "edgecolors": CYCLE[0], "linewidths": 1.6}
+    axis.scatter(x, y, firm, color=CYCLE[0], alpha=0.75, zorder=4)
+    axis.scatter(x, y, conditional, **ring, zorder=5)
+    # Circles of the map are too large for a key.
+    axis.scatter([], [], 60, color=CYCLE[0], alpha=0.75, label="firm")
+    axis.scatter([], [], 60, **ring, label="conditional, the firm ones in it")
+    told = zip(sizes.index, sizes["firm"], sizes["conditional"] - sizes["firm"], strict=True)
+    texts = [f"{name}: {held:,.4g}" + (f" + {more:,.4g} MW" if more > 0 else " MW") for name, held, more in told]
+    tags = [*zip(x, y, texts, strict=True), *tags]
+    way = "fixed dispatch" if dispatch == "fixed" else dispatch
+    axis.set_title(f"firm and conditional megawatts, {way}{'' if year is None else f', {year}'}")
+    legend(axis)
+    place_labels(axis, tags, gap=12.0)
+    return figure
+
+
+def explore(
+    n: pypsa.Network, headroom: pd.DataFrame | None = None, *, background: bool = False, quantity: str = "headroom"
+) -> pydeck.Deck:
     """Make a map to move about in, by ``n.plot.explore``: what is under the pointer says its name and numbers.
 
     Parameters
@@ -147,6 +210,8 @@ def explore(n: pypsa.Network, headroom: pd.DataFrame | None = None, *, backgroun
         limits it. Buses are coloured by it.
     background
         Whether to draw streets and places behind it. They come from the internet whenever the map is looked at.
+    quantity
+        What the megawatts in `headroom` are, in words.
 
     Returns
     -------
@@ -165,10 +230,10 @@ def explore(n: pypsa.Network, headroom: pd.DataFrame | None = None, *, backgroun
     colours = pd.Series(GREY, places.index)
     if headroom is not None:
         known = headroom["headroom"].reindex(places.index)
-        placed.buses["headroom (MW)"] = [
+        placed.buses[f"{quantity} (MW)"] = [
             f"{mw:,.1f}" if np.isfinite(mw) else "–" if np.isnan(mw) else "not limited" for mw in known
         ]
-        columns.append("headroom (MW)")
+        columns.append(f"{quantity} (MW)")
         colours = pd.Series([_colour(mw, _norm(known)) for mw in known], places.index)
         if "element" in headroom:
             placed.buses["limited by"] = headroom["element"].reindex(places.index).fillna("").map(str).map(html.escape)
@@ -201,7 +266,13 @@ def explore(n: pypsa.Network, headroom: pd.DataFrame | None = None, *, backgroun
     return deck
 
 
-def save(deck: pydeck.Deck, path: str | Path, title: str = "Network", headroom: pd.DataFrame | None = None) -> Path:
+def save(
+    deck: pydeck.Deck,
+    path: str | Path,
+    title: str = "Network",
+    headroom: pd.DataFrame | None = None,
+    quantity: str = "headroom",
+) -> Path:
     """Write a map of `explore` as one page that needs nothing else, with a key to its colours.
 
     Parameters
@@ -214,6 +285,8 @@ def save(deck: pydeck.Deck, path: str | Path, title: str = "Network", headroom: 
         What is shown.
     headroom
         The table given to `explore`, for the key.
+    quantity
+        What its megawatts are, in words.
     """
     from pydeck.io.html import cdn_picker
 
@@ -221,7 +294,7 @@ def save(deck: pydeck.Deck, path: str | Path, title: str = "Network", headroom: 
     if content.get("mapStyle") == "none":
         # Else the page asks for a file of this name.
         content = {name: value for name, value in content.items() if name not in ("mapStyle", "mapProvider")}
-    key = "" if headroom is None else _key(headroom["headroom"])
+    key = "" if headroom is None else _key(headroom["headroom"], quantity)
     # "<" in a name must not end the script.
     data, tip = (json.dumps(each).replace("<", "\\u003c") for each in (content, _TOOLTIP))
     page = _PAGE.format(title=html.escape(title), script=cdn_picker(offline=True), key=key, data=data, tooltip=tip)
@@ -252,12 +325,12 @@ i {{ display: inline-block; width: .8rem; height: .8rem; border-radius: 50%; mar
 """
 
 
-def _key(headroom: pd.Series[float]) -> str:
+def _key(headroom: pd.Series[float], quantity: str) -> str:
     norm = _norm(headroom)
     stops = ", ".join(to_hex(mpl.colormaps[MAP](share)) for share in np.linspace(0, 1, 8))
     rows = [f'<div class="scale" style="background: linear-gradient(to right, {stops})"></div>']
     rows.append(f'<div class="ends"><span>0 MW</span><span>{norm.vmax:,.0f} MW</span></div>')
-    for text, value in (("no headroom", 0.0), ("not limited", np.inf), ("not asked", np.nan)):
+    for text, value in ((f"no {quantity}", 0.0), ("not limited", np.inf), ("not asked", np.nan)):
         rows.append(f'<div><i style="background: {_colour(value, norm)}"></i>{text}</div>')
     rows.append("<div>larger circles: with an AIDC</div>")
     return "".join(rows)

@@ -168,7 +168,8 @@ def plot_composition(results: Results, site: str) -> Figure:
 @styled
 def plot_execution(results: Results, site: str) -> Figure:
     """Draw GPU use, stacked by job and below the pool, and training progress of one site (Fig. 11 of [1])."""
-    gpus, steps = pd.DataFrame(results.expected(results.gpus())[site]), results.schedule()
+    steps, everywhere = results.schedule(), results.expected(results.gpus())
+    gpus = pd.DataFrame(everywhere[site]) if site in everywhere else everywhere.iloc[:, :0]
     figure, axes = canvas(2, 1, sharex=True)
     upper, lower = axes[:, 0]
     edges, base = slot_edges(gpus.index), np.zeros(len(gpus))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.markup import Table, shown, whole
 from pypsa_aidc.network import Results
 from pypsa_aidc.report.document import Map, Picture, Section
+
+if TYPE_CHECKING:
+    import pydeck
 
 
 class Headroom(Protocol):
@@ -55,7 +58,7 @@ class Attachments:
             found.append(_headroom(self.headroom))
         if self.interactive:
             frame = None if self.headroom is None else self.headroom.to_frame()
-            found.append(_map(results, frame if frame is not None and "headroom" in frame else None))
+            found.append(moving_map(results.plot.explore, frame if frame is not None and "headroom" in frame else None))
         return tuple(found)
 
 
@@ -131,18 +134,23 @@ def _headroom(headroom: Headroom) -> Section:
     return Section("Headroom", tuple(text), tuple(pictures), tuple(tables), tuple(absent))
 
 
-def _map(results: Results, headroom: pd.DataFrame | None) -> Section:
+def moving_map(
+    explore: Callable[[pd.DataFrame | None], pydeck.Deck],
+    megawatts: pd.DataFrame | None,
+    title: str = "The network and its AI data centers",
+    quantity: str = "headroom",
+) -> Section:
     """A map to move about in; where buses have no place, why there is none."""
     from pypsa_aidc.plots import bus_map
 
     try:
-        deck = results.plot.explore(headroom)
+        deck = explore(megawatts)
     except InputError as error:
         return Section("Map", absent=(f"There is no map: {'; '.join(map(str, error.faults))}",))
     with TemporaryDirectory() as folder:
-        page = bus_map.save(deck, Path(folder) / "map.html", "Network", headroom).read_text(encoding="utf-8")
+        page = bus_map.save(deck, Path(folder) / "map.html", "Network", megawatts, quantity).read_text(encoding="utf-8")
     said = "Drag to move, turn the wheel to zoom; what is under the pointer says its name and numbers."
-    return Section("Map", (said,), maps=(Map("The network and its AI data centers", page),))
+    return Section("Map", (said,), maps=(Map(title, page),))
 
 
 def _limits(frame: pd.DataFrame) -> pd.DataFrame:

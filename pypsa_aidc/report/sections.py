@@ -128,7 +128,7 @@ def balance(n: Network) -> Section:
 def jobs(n: Network) -> Section:
     """What each job may do, and what it runs when."""
     accessor = Results(n)
-    steps, own = accessor.schedule(), accessor.jobs.loc[list(accessor.sites)]
+    steps, own = accessor.schedule(), accessor.jobs.loc[[name for name, site in accessor.sites.items() if site.loads]]
     named = steps.drop(columns=["pipeline", "tensor", "data"])
     restarts = int(steps["restart"].sum())
     alt = (
@@ -159,7 +159,7 @@ def execution(n: Network) -> Section:
     if len(found) > MOST_DRAWN:
         text.append(f"{len(found)} sites: none is drawn alone; all are in the workbook.")
         found = {}
-    for site in found.values():
+    for site in (site for site in found.values() if site.loads):
         meter, used = power[site.name, "meter"], pd.DataFrame(accessor.expected(gpus)[site.name]).sum(axis=1)
         done = accessor.expected(progress)[site.name].iloc[-1]
         ended = ", ".join(f"{job} {100 * value:.0f} %" for job, value in done.items())

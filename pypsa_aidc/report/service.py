@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pypsa_aidc.errors import Faults, UnsupportedError
+from pypsa_aidc.errors import Faults, InputError, UnsupportedError
 from pypsa_aidc.markup import Table, shown
 from pypsa_aidc.plain import counted
 from pypsa_aidc.report.document import Document, Fact, Notice, Picture, Section
@@ -24,7 +25,7 @@ MOST_DRAWN = 8
 """Replays that are drawn; the others are in the workbook."""
 
 
-def service_report(study: ServiceStudy, path: str | Path, title: str = "") -> Path:
+def service_report(study: ServiceStudy, path: str | Path, title: str = "", *, interactive: bool = False) -> Path:
     """Write a report on a service study: sizes, replay, limiters, upgrades and assumptions in one file.
 
     Parameters
@@ -35,6 +36,8 @@ def service_report(study: ServiceStudy, path: str | Path, title: str = "") -> Pa
         File ending in ``.html``, ``.pdf`` or ``.xlsx`` (one sheet a table, every hour with a cut too).
     title
         Title; "Service study" if empty.
+    interactive
+        Whether an HTML report has a map to move about in, coloured by the conditional megawatts, with what limits them.
 
     Returns
     -------
@@ -44,7 +47,7 @@ def service_report(study: ServiceStudy, path: str | Path, title: str = "") -> Pa
     Raises
     ------
     InputError
-        Another suffix, or no such folder.
+        Another suffix, no such folder, or a map to move about in for another file than HTML.
     UnsupportedError
         The library that writes this kind of file is not installed.
     """
@@ -52,16 +55,17 @@ def service_report(study: ServiceStudy, path: str | Path, title: str = "") -> Pa
     suffix = target.suffix.lower()
     faults = Faults("report of a service study")
     faults.require(suffix in WRITERS, "path", str(path), f"a file ending in {', '.join(WRITERS)}")
+    faults.require(not interactive or suffix == ".html", "interactive", True, "a file ending in .html")
     faults.require(target.parent.is_dir(), "path", str(path), "a file in an existing folder")
     faults.raise_any()
     library = NEEDED.get(suffix)
     if library is not None and find_spec(library) is None:
         raise UnsupportedError(f"a {suffix} report needs {library}: install pypsa-aidc[report], or write .html")
-    replace_file(target, WRITERS[suffix](compose_service(study, title)))
+    replace_file(target, WRITERS[suffix](compose_service(study, title, interactive=interactive)))
     return target
 
 
-def compose_service(study: ServiceStudy, title: str = "") -> Document:
+def compose_service(study: ServiceStudy, title: str = "", *, interactive: bool = False) -> Document:
     """Put a report on a service study together."""
     table = study.allocation
     requests, years = table.index.unique("request"), [year for year in study.snapshots if year is not None]
@@ -87,7 +91,8 @@ def compose_service(study: ServiceStudy, title: str = "") -> Document:
         for (year, way), part in table.groupby(level=["year", "dispatch"], sort=False)
         for what, total in (("firm", part["firm"].sum()), ("conditional", part["conditional"].sum()))
     ]
-    sections = (_sizes(study), _replay(study), _limiters(study), _upgrades(study), _sheets(study), _basis(study))
+    maps = [section for section in ([_moving_map(study)] if interactive else []) if section.maps]
+    sections = (_sizes(study), *maps, _replay(study), _limiters(study), _upgrades(study), _sheets(study), _basis(study))
     return Document(
         title or "Service study", f"{counted(len(requests), 'request')}{when}", tuple(notices), tuple(facts), sections
     )
@@ -100,7 +105,8 @@ def _sizes(study: ServiceStudy) -> Section:
         "With fixed dispatch what the loads draw comes from spare generation; with redispatch generators and links "
         "give way at any cost.",
     )
-    from pypsa_aidc.plots.service import plot_allocation  # matplotlib where something is drawn
+    from pypsa_aidc.plots.bus_map import plot_sizes  # matplotlib where something is drawn
+    from pypsa_aidc.plots.service import plot_allocation
 
     alt = "Bars of firm and conditional MW by request, year and way of dispatch."
     columns = ["bus", "nameplate", "firm", "conditional", "shortfall", "limit", "hours", "events", "longest", "depth"]
@@ -109,8 +115,31 @@ def _sizes(study: ServiceStudy) -> Section:
             "Megawatts", _with_units(study.allocation.reset_index()[["year", "request", "dispatch", *columns]], study)
         )
     ]
-    pictures = [Picture("Firm and conditional megawatts", alt, plot_allocation(study))]
-    return Section("Megawatts", text, tuple(pictures), tuple(tables))
+    pictures, absent = [Picture("Firm and conditional megawatts", alt, plot_allocation(study))], []
+    year = list(study.basis.networks)[-1]
+    for way in study.allocation.index.unique("dispatch"):
+        alt = f"Map of the requests with their firm and conditional MW, {_WAYS[str(way)]}, and of what limits them."
+        try:
+            where = f"Where they are, {_WAYS[str(way)]}{'' if year is None else f', {year}'}"
+            pictures.append(Picture(where, alt, plot_sizes(study, year, str(way))))
+        except InputError as error:
+            absent = [f"There is no map: {'; '.join(map(str, error.faults))}"]
+    return Section("Megawatts", text, tuple(pictures), tuple(tables), tuple(absent))
+
+
+def _moving_map(study: ServiceStudy) -> Section:
+    """The network of the last year; a bus with several requests says the megawatts of all."""
+    from pypsa_aidc.plots.bus_map import explore  # as above
+    from pypsa_aidc.report.attachments import moving_map
+
+    year, n = list(study.basis.networks.items())[-1]
+    way = study.allocation.index.unique("dispatch")[-1]
+    sizes = study.allocation.xs(("" if year is None else year, way), level=["year", "dispatch"])
+    by_bus = sizes.groupby("bus")
+    there = pd.DataFrame({"headroom": by_bus["conditional"].sum(), "element": by_bus["limiter"].agg(", ".join)})
+    title = f"Buses by conditional megawatts, {_WAYS[str(way)]}"
+    quantity = "conditional megawatts"
+    return moving_map(partial(explore, n, quantity=quantity), there, title, quantity)
 
 
 def _replay(study: ServiceStudy) -> Section:

@@ -219,3 +219,8 @@ def test_from_meters_to_terms(tmp_path):
         for more in ([], ["--lowest"])
     ]
     assert found == pytest.approx([0.1, 0.09])
+    # Half of it as what stays on takes the rebound: then there are terms, with the interval of the meter.
+    half = envelope.data.copy(deep=True)
+    half["power"].loc[{"layer": "floor"}] = 0.05
+    terms = fleet.TermSheet.of(fleet.Contract.of(fleet.Envelope(half)), "racks")
+    assert (terms.telemetry_interval_s, terms.ramp_mw_per_min) == (1800.0, pytest.approx(0.02 / 30, rel=1e-3))

@@ -52,7 +52,7 @@ def test_recalibration_counts_from_the_signature():
     )
     assert signed.recalibration == date(2026, 10, 2)
     assert PUBLISHED.recalibration is None
-    assert "2026-10-02" in signed.term_sheet()
+    assert "2026-10-02" in str(signed)
 
 
 def test_contract_from_a_fleet(envelope):
@@ -63,7 +63,7 @@ def test_contract_from_a_fleet(envelope):
     assert terms.noneligible == pytest.approx(
         float(layers.sel(layer=["floor", "shift"]).sum(("cluster", "layer"), skipna=False).mean())
     )
-    assert "synthetic" in terms.term_sheet()
+    assert "synthetic" in str(terms)
     assert terms.synthetic
 
 
@@ -88,7 +88,7 @@ def test_a_derating_above_one_is_refused_and_a_backtest_gives_none():
 
 def test_the_term_sheet_says_what_k_stands_on(envelope):
     terms = fleet.Contract.of(envelope, 4, 0.95, boundary="attributed", derating=0.9)
-    sheet = terms.term_sheet()
+    sheet = str(terms)
     assert terms.basis["hours used"] == "4,439 of 4,440 h, longest hole 1 h"
     assert terms.basis["estimate of K"] == "sup, 4,433 windows"
     for text in ("central", "attributed", "curves ANCHORED", "PUE 1.2", *terms.basis):

@@ -14,6 +14,8 @@ def models():
 
 
 def test_the_matrix_product_equals_one_envelope_for_each_draw(some_weeks, models):
+    own = fleet.PowerModel(idle={"A100": 55.0}, levels={"A10": (20, 90, 120, 130, 125)}, host_share=0.1)
+    models = (*models, own)
     together = fleet.ensemble(some_weeks, models).data
     for draw, model in enumerate(models):
         alone = fleet.Envelope.of(some_weeks, model=model)

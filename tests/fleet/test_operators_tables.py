@@ -301,6 +301,40 @@ def test_pods_of_kubernetes(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("resource", "share"), [("mig-3g.20gb", 3 / 7), ("gpu", 1.0), ("gpu.shared", None)])
+def test_parts_of_gpus_that_pods_hold(tmp_path, resource, share):
+    item = {
+        "metadata": {"name": "p", "namespace": "ml", "uid": "u"},
+        "spec": {
+            "priorityClassName": "high",
+            "containers": [{"resources": {"limits": {f"nvidia.com/{resource}": "2"}}}],
+            "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+        },
+        "status": {
+            "phase": "Succeeded",
+            "startTime": "2026-03-01T00:00:00Z",
+            "containerStatuses": [{"state": {"terminated": {"finishedAt": "2026-03-01T01:00:00Z"}}}],
+        },
+    }
+    (tmp_path / "pods.json").write_text(json.dumps({"items": [item]}))
+    if share is None:  # Of GPUs that pods take turns on, nobody knows the share.
+        with pytest.raises(InputError, match=r"gpus cannot be read .*2 gpu\.shared"):
+            watts(tmp_path)
+    else:
+        assert watts(tmp_path) == pytest.approx([2 * share * UNKNOWN])
+
+
+def test_names_with_quotes_and_dates_with_slashes(tmp_path):
+    # sacct does not quote: a quote belongs to the name. Excel writes 2026/3/1 8:00.
+    head = "JobID|JobName|QOS|Start|End|AllocTRES"
+    rows = [
+        f"{n}|{name}|normal|2026/3/1 {n}:00|2026/03/01 {n + 1:02d}:00:00|gres/gpu:a100={n}"
+        for n, name in ((1, '"a'), (2, 'b"'))
+    ]
+    folder = write(tmp_path, "sacct.txt", head, *rows)
+    assert watts(folder, zone="UTC", window="whole") == pytest.approx([UNKNOWN, 2 * UNKNOWN])
+
+
 def test_what_kube_state_metrics_says_of_gpus(tmp_path):
     asked, info = [], []
     for pod, gpus, kind in (("a", "2", "preemptible"), ("b", "4", "high-priority")):
@@ -537,6 +571,7 @@ def test_any_order_and_any_split_give_the_same_bytes(tmp_path, reader):
         fleet.Envelope.of(statistics).save(folder / "envelope.nc")
         contents.append(
             [(folder / name).read_bytes() for name in ("kept/cells.parquet", "kept/observed.parquet", "envelope.nc")]
+            + [statistics.audit.gpu_hours]
         )
     assert contents[0] == contents[1] == contents[2]
 

@@ -233,6 +233,22 @@ def test_one_column_a_sensor_as_grafana_writes_it(tmp_path):
     assert power.hours["power"].to_list() == pytest.approx([201e-6])
 
 
+def test_records_of_nvidia_smi_and_answers_to_expressions(tmp_path):
+    rows = [
+        f"2026/03/01 00:{m:02d}:00.123, {g}, NVIDIA A100-SXM4-80GB, {100 + g}.00 W" for m in range(60) for g in (0, 1)
+    ]
+    (tmp_path / "smi.csv").write_text("\n".join(["timestamp, index, name, power.draw [W]", *rows]))
+    envelope = fleet.Envelope.from_power(tmp_path, zone="UTC", constants={"layer": "eligible"})
+    assert envelope.relief(boundary="attributed").to_numpy().ravel() == pytest.approx([201e-6])
+    assert envelope.relief().to_numpy().ravel() == pytest.approx([41e-6])  # 80 W each at rest.
+    series = {"metric": {"pod": "a", "priority": "low"}, "values": [[1772323200 + 60 * m, "70"] for m in range(60)]}
+    (tmp_path / "smi.csv").unlink()
+    (tmp_path / "sum.json").write_text(json.dumps({"data": {"resultType": "matrix", "result": [series]}}))
+    with pytest.raises(InputError, match="one of the metrics"):
+        telemetry.read_power(tmp_path)
+    assert telemetry.read_power(tmp_path, unit="W").hours["power"].to_list() == pytest.approx([70e-6])
+
+
 def test_measured_layers_take_the_place_of_modelled_ones(tmp_path):
     rows = [f"2026-03-01T{h:02d}:00:00Z,c,A100,training,{p},10,50" for h in range(24) for p in ("low", "high")]
     head = "hour,cluster,accelerator,workload,priority,gpu_hours,utilisation"

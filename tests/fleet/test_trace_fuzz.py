@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import shutil
 import warnings
 
@@ -14,6 +15,7 @@ from pypsa_aidc import fleet
 from pypsa_aidc.errors import AIDCError
 
 from . import made
+from .test_simulated_truth import JOB_LISTS, population
 from .test_trace import generic_rows, spot
 
 TABLES = 350
@@ -130,3 +132,37 @@ def test_hundreds_of_damaged_traces_give_results_or_our_errors(tmp_path):
     assert outcomes["read"] + outcomes["refused"] == TABLES
     # Neither a reader that refuses everything nor one that swallows everything would be a test.
     assert min(outcomes.values()) > TABLES // 5, outcomes
+
+
+def prometheus(folder) -> None:
+    """An hour of one GPU, as Prometheus answers."""
+    labels = {"__name__": "DCGM_FI_DEV_POWER_USAGE", "UUID": "GPU-0", "modelName": "NVIDIA A100", "priority": "low"}
+    series = {"metric": labels, "values": [[1772323200 + 60 * minute, "70.5"] for minute in range(60)]}
+    (folder / "power.json").write_text(json.dumps({"data": {"resultType": "matrix", "result": [series]}}))
+
+
+@pytest.mark.parametrize("tool", ["slurm", "kubernetes", "prometheus"])
+def test_damaged_exports_of_tools_give_results_or_our_errors(tmp_path, tool):
+    rng = np.random.default_rng(5)
+    declared = {} if tool == "prometheus" else JOB_LISTS[tool](population(rng)[:9], tmp_path, rng)
+    if tool == "prometheus":
+        prometheus(tmp_path)
+    path = min(tmp_path.iterdir())
+    whole = path.read_text()
+    words = ["Start", "AllocTRES", "status", "items", "metric", "values", "UUID", "2026", "|", '"', "0", "T", "{", "\n"]
+    read = 0
+    for _ in range(40):
+        old, at = str(rng.choice(words)), int(rng.integers(len(whole)))
+        changed = whole.replace(old, str(rng.choice(["", "x", '"', "-1", "null", "9999"])), int(rng.choice([1, 3, -1])))
+        path.write_text(changed if rng.random() < 0.7 else whole[:at] + str(rng.choice(words)) + whole[at:][:at])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                if tool == "prometheus":
+                    fleet.Envelope.from_power(tmp_path)
+                else:
+                    fleet.Envelope.of(fleet.Statistics.of(fleet.Trace.read(tmp_path, **declared)))
+                read += 1
+            except AIDCError:
+                pass
+    assert 3 < read < 37

@@ -17,9 +17,11 @@ from pypsa_aidc.headroom.service.allocation import Hours, Terms, _Model, within_
 from pypsa_aidc.headroom.service.limits import Rows
 from pypsa_aidc.headroom.service.replay import delivered
 from pypsa_aidc.headroom.service.request import Relief
+from pypsa_aidc.plots.bus_map import plot_sizes
 from pypsa_aidc.report import service_report
 from pypsa_aidc.training import Mode, Rules, TrainingLoad
 from tests.headroom.grids import random_grid, solved, spare_weights
+from tests.labelled import assert_labelled
 
 BUSES = ("b0", "b3", "b4")
 TOTAL = 1e3
@@ -356,7 +358,39 @@ def test_sizes_that_are_given_are_replayed(tmp_path: Path) -> None:
     pair = [Request(name=name, bus="B", nameplate=30.0) for name in ("first", "second")]
     study = n.aidc.study(pair, contingencies="all", sizes={"first": 10.0, "second": 20.0}, redispatch=False)
     assert study.allocation["energy"].tolist() == pytest.approx([0.0, 20.0])
-    written = [service_report(study, tmp_path / name).read_bytes() for name in ("a.html", "b.html")]
+    written = [service_report(study, tmp_path / name, interactive=True).read_bytes() for name in ("a.html", "b.html")]
     assert written[0] == written[1]
     assert b"Line 2" in written[0]
+    assert b"There is no map" in written[0]
+    with pytest.raises(InputError, match=r"interactive.*\.html"):
+        service_report(study, tmp_path / "a.xlsx", interactive=True)
+    study.basis.networks[None].buses.loc[["A", "B"], ["x", "y"]] = [[8.0, 50.0], [9.0, 51.0]]
+    service_report(study, tmp_path / "placed.html", interactive=True)
+    page = (tmp_path / "placed.html").read_text()
+    assert "conditional megawatts (MW)" in page
+    assert "There is no map" not in page
+    texts = [text.get_text() for text in assert_labelled(plot_sizes(study)).axes[0].texts]
+    assert "first: 10 MW" in texts
     assert study.cut("second")["cut"].tolist() == pytest.approx([0.0, 20.0, 0.0, 0.0])
+
+
+def test_investment_periods_are_networks_of_their_years() -> None:
+    """Lines of 100 MW, a third one in the second period: with one out 100 − 90 MW are left, and then 200 − 90."""
+    year, later = two_lines(), two_lines()
+    later.add("Line", "3", bus0="A", bus1="B", x=0.1, s_nom=100.0)
+    n = pypsa.Network()
+    n.set_snapshots(pd.MultiIndex.from_product([[2030, 2035], year.snapshots], names=["period", "timestep"]))
+    n.investment_periods = [2030, 2035]
+    n.add("Bus", ["A", "B"], v_nom=230.0, x=[0.0, 1.0], y=[0.0, 0.5])
+    for name, built in (("1", 2000), ("2", 2000), ("3", 2033)):
+        n.add("Line", name, bus0="A", bus1="B", x=0.1, s_nom=100.0, build_year=built, lifetime=50.0)
+    load = np.tile(year.generators_t.p_set["G"].to_numpy(), 2)
+    n.add("Generator", ["G", "H"], bus="A", p_nom=[200.0, 150.0])
+    n.generators_t.p_set = pd.DataFrame({"G": load, "H": 0.0}, n.snapshots)
+    n.add("Load", "L", bus="B", p_set=load)
+    request = [Request(name="a", bus="B", nameplate=400.0)]
+    periods = n.aidc.study(request, contingencies="all")
+    networks = year.aidc.study(request, years={2030: year, 2035: later}, contingencies="all")
+    columns = ["firm", "conditional", "limiter", "outage"]
+    pd.testing.assert_frame_equal(periods.allocation[columns], networks.allocation[columns])
+    assert periods.allocation.xs("fixed", level="dispatch")["firm"].tolist() == pytest.approx([10.0, 110.0])

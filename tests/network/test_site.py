@@ -160,7 +160,7 @@ class TestNamesAndCounts:
         n = grid()
         before = n.copy()
         with pytest.raises(aidc.InputError) as caught:
-            n.aidc.add("dc/1", bus="nowhere", gpus=0, jobs=[], p_nom=-5.0, pue=0.5, base_load=-1.0)
+            n.aidc.add("dc/1", bus="nowhere", gpus=0, jobs=[3], p_nom=-5.0, pue=0.5, base_load=-1.0)
         wheres = [fault.where for fault in caught.value.faults]
         assert wheres == ["name", "bus", "gpus", "jobs", "p_nom", "pue", "base_load"]
         assert unchanged(n, before)

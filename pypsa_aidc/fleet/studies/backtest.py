@@ -13,7 +13,7 @@ import pandas as pd
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.envelope import Envelope, Portfolio
 from pypsa_aidc.fleet.layers import Boundary
-from pypsa_aidc.fleet.surface import hourly
+from pypsa_aidc.fleet.surface import series_of
 from pypsa_aidc.fleet.windows import Floats, Method, check_grid, dependable, running_minima
 
 if TYPE_CHECKING:
@@ -121,13 +121,7 @@ class Backtest:
         for name, weeks in (("train_weeks", train_weeks), ("test_weeks", test_weeks)):
             faults.number(name, weeks, at_least=1, integer=True)
         synthetic = isinstance(source, Envelope) and source.synthetic
-        if isinstance(source, Envelope):
-            faults.raise_any()
-            series = source.relief(portfolio, boundary or "idle-retained").sum("cluster", skipna=False).to_numpy()
-        else:
-            for name, value in (("portfolio", portfolio), ("boundary", boundary)):
-                faults.require(value is None, name, value, "None: a single series has no clusters or boundaries")
-            series = hourly(source, faults)
+        series = series_of(source, faults, portfolio=portfolio, boundary=boundary)
         train, test = train_weeks * WEEK, test_weeks * WEEK
         origins = range(train, series.size - test + 1, WEEK)
         faults.require(

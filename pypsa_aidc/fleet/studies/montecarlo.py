@@ -14,7 +14,7 @@ import xarray as xr
 
 from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet.layers import Boundary, Mapping, layer_of
-from pypsa_aidc.fleet.power import Coefficients, PowerModel, coefficients, power_draws
+from pypsa_aidc.fleet.power import Coefficients, PowerModel, coefficients, features_of, power_draws
 from pypsa_aidc.fleet.trace.schema import SUMS
 from pypsa_aidc.fleet.trace.statistics import Statistics
 from pypsa_aidc.progress import waiting
@@ -62,10 +62,8 @@ def design(cells: pl.DataFrame, group: npt.NDArray[np.int64], groups: int) -> De
     groups
         Number of groups.
     """
-    keys = ["accelerator", "workload", "state"]
-    code = cells.select(pl.struct(keys).rank("dense").cast(pl.Int64) - 1).to_series()
-    features = cells.select(keys).with_columns(code=code).unique("code").sort("code")
-    index = group * features.height + code.to_numpy()
+    features, code = features_of(cells)
+    index = group * features.height + code
     size = groups * features.height
     sums = np.stack([np.bincount(index, cells[name].to_numpy(), size).astype(float) for name in SUMS], axis=-1)
     return Design(features, sums.reshape(groups, features.height, len(SUMS)))
@@ -141,11 +139,17 @@ def ensemble(statistics: Statistics, models: Sequence[PowerModel] | None = None)
     parameters = {name: np.array([[getattr(model, name)] for model in drawn]) for name in _SCALARS}
     running = (statistics.cells["state"].cast(pl.String) == "active").to_numpy()
     used = np.bincount(hour, statistics.cells["cpu_used"].to_numpy() * running, hours.size)
-    names, free, cores = _free(statistics)
-    ratings = np.array([[model.rating(name) for name in names] for model in drawn]).reshape(len(drawn), -1)
-    host = (parameters["host_idle"] * cores + (parameters["host_peak"] - parameters["host_idle"]) * used) / 1e6
-    unallocated = parameters["idle_fraction"] * (ratings @ free) / 1e6
+    stock = statistics.stock
+    names = stock["accelerator"].unique().sort().to_list()
+    free = np.zeros((len(names), hours.size))
+    at = stock["accelerator"].cast(pl.Enum(names)).to_physical().to_numpy(), stock["hour"].to_numpy() - hours[0]
+    np.add.at(free, at, stock["free"].to_numpy())
+    cores = np.bincount(at[1], stock["cores"].to_numpy(), hours.size)
+    rest = np.array([[model.idle_watts(name) for name in names] for model in drawn]).reshape(len(drawn), -1)
     workload = idle + active
+    host = (parameters["host_idle"] * cores + (parameters["host_peak"] - parameters["host_idle"]) * used) / 1e6
+    host += parameters["host_share"] * workload
+    unallocated = rest @ free / 1e6
     facility = parameters["pue"] * (workload + host + unallocated)
     series = {"workload": workload, "host": host, "unallocated": unallocated, "facility": facility}
     data = {name: (("draw", "hour"), np.where(valid, values, np.nan)) for name, values in series.items()}
@@ -157,7 +161,7 @@ def ensemble(statistics: Statistics, models: Sequence[PowerModel] | None = None)
     return Ensemble(xr.Dataset(data, coords={"draw": np.arange(len(drawn)), "hour": hours}, attrs=attrs))
 
 
-_SCALARS = ("idle_fraction", "host_idle", "host_peak", "pue")
+_SCALARS = ("host_idle", "host_peak", "host_share", "pue")
 
 
 def _drawn(models: Sequence[PowerModel] | None) -> tuple[PowerModel, ...]:
@@ -166,24 +170,6 @@ def _drawn(models: Sequence[PowerModel] | None) -> tuple[PowerModel, ...]:
     faults.require(len(drawn) > 0, "models", 0, "at least one power model")
     faults.raise_any()
     return drawn
-
-
-def _free(statistics: Statistics) -> tuple[list[str], Floats, Floats]:
-    """Accelerators, GPUs of each that no pod holds (accelerators × hours), and CPU cores (hours)."""
-    keys = ["hour", "cluster", "accelerator"]
-    hours = statistics.hours
-    occupied = statistics.cells.group_by(keys).agg(pl.col("gpu_hours").sum())
-    table = statistics.capacity.filter(pl.col("hour").is_between(int(hours[0]), int(hours[-1])))
-    table = table.join(occupied, on=keys, how="left", maintain_order="left").with_columns(
-        pl.col("accelerator").cast(pl.String)
-    )
-    names = sorted(table["accelerator"].unique().to_list())
-    hour = table["hour"].to_numpy() - hours[0]
-    code = table["accelerator"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_numpy() if names else hour
-    free = (table["gpus"] - table["gpu_hours"].fill_null(0)).clip(0).to_numpy()
-    size = len(names) * hours.size
-    grid = np.bincount(code * hours.size + hour, free, size).astype(float)[:size].reshape(len(names), hours.size)
-    return names, grid, np.bincount(hour, table["cores"].to_numpy(), hours.size).astype(float)
 
 
 @waiting("relief under all draws")

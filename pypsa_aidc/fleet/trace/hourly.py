@@ -62,7 +62,7 @@ ABOUT = {
 }
 """Reason to leave out a pod row → the column that it is about."""
 
-VERSION = 4
+VERSION = 5
 """Of the partition results on disk: a change of what they hold makes kept ones stale."""
 
 LOOKS_LIKE_FRACTIONS = "partitions declared in percent that never exceed 1 %"
@@ -330,6 +330,8 @@ def aggregated(trace: Trace, keep: Path | None, count_servers: bool, retired: Se
     seen = rows.select("hour", "cluster", "covered").unique().sort("hour", "cluster")
     cells = rows.filter(is_cell).drop("covered").sort(KEYS)
     observed, audit = _seen_by_all(seen, capacity, audit, retired)
+    # Of cells in their order, so that partitions do not matter to the last bit.
+    audit = replace(audit, gpu_hours=float(cells["gpu_hours"].sum()) + sum(audit.lost.values()))
     return Hourly(cells, capacity, audit, observed)
 
 
@@ -596,7 +598,6 @@ def _reduced_pods(trace: Trace, piece: Partition, count_servers: bool) -> tuple[
         noted=noted,
         examples={**dict.fromkeys(noted, piece.name), **samples},
         origin=written(trace.origin),
-        gpu_hours=float(cells["gpu_hours"].sum()) + sum(lost.values()),
         lost=lost,
     )
     ordered = _ordered(cells, CELL_TYPES, KEYS).with_columns(covered=pl.lit(1.0))

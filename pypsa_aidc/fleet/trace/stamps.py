@@ -41,6 +41,13 @@ def known(source: str) -> pl.Expr:
     return pl.when(~text.is_in(NOTHING)).then(text)
 
 
+def _stamp(source: str) -> pl.Expr:
+    """Text of a column of stamps, with dashes and two digits where ``2026/3/1 8:00`` has neither."""
+    dashed = known(source).str.replace(r"^(\d{4})/(\d{1,2})/(\d{1,2})", "${1}-0${2}-0${3}")
+    padded = dashed.str.replace(r"^(\d{4})-0?(\d\d)-0?(\d\d)", "${1}-${2}-${3}")
+    return padded.str.replace(r"([T ])(\d):", "${1}0${2}:")
+
+
 def check_zone(faults: Faults, zone: str) -> None:
     """Note a zone that is neither a name of the IANA database nor an offset such as ``+05:30``."""
     if not zone or _OFFSET.fullmatch(zone):
@@ -67,7 +74,7 @@ def has_stamps(frame: pl.LazyFrame, source: str, unit: str | float, zone: str, w
         return False
     if kind != pl.String:
         return False
-    text = known(source)
+    text = _stamp(source)
     dated, bare, other = (
         frame.select(
             text.str.contains(_DATE).any().alias("dated"),
@@ -149,7 +156,7 @@ def moment(
     else:
         # The format knows zones only with a colon and times only with seconds; tools write them without.
         text = (
-            known(source)
+            _stamp(source)
             .str.replace(r"([T ]\d\d:\d\d)(Z|[+-]|$)", "${1}:00${2}")
             .str.replace(r"([T ].*[+-]\d\d)$", "${1}:00")
             .str.replace(r"([T ].*[+-]\d\d)(\d\d)$", "${1}:${2}")
@@ -171,7 +178,7 @@ def is_sentinel(types: Mapping[str, pl.DataType], source: str, unit: str | float
     if types[source].is_temporal():
         year = pl.col(source).dt.year()
     else:
-        year = known(source).str.extract(r"^(\d{4})-\d\d-\d\d").cast(pl.Int32, strict=False)
+        year = _stamp(source).str.extract(r"^(\d{4})-\d\d-\d\d").cast(pl.Int32, strict=False)
     return (year.is_not_null() & ~year.is_between(EARLIEST.year, LATEST.year - 1)).fill_null(False)
 
 

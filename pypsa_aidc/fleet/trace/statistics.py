@@ -123,6 +123,16 @@ class Statistics:
         return sorted(names.unique().to_list())
 
     @property
+    def stock(self) -> pl.DataFrame:
+        """`capacity` within the hours with `free`, the GPUs no pod holds: 0 where pods hold more than there are."""
+        keys = list(KEYS[:3])
+        held = self.cells.group_by(keys).agg(pl.col("gpu_hours").sum())
+        table = self.capacity.filter(pl.col("hour").is_between(*self._bounds))
+        table = table.join(held, on=keys, how="left", maintain_order="left")
+        free = (pl.col("gpus") - pl.col("gpu_hours").fill_null(0)).clip(0)
+        return table.with_columns(pl.col("cluster", "accelerator").cast(pl.String), free=free).drop("gpu_hours")
+
+    @property
     def coverage(self) -> Coverage:
         """How many of the hours are valid, and the longest hole."""
         return coverage_of(self.valid)

@@ -113,6 +113,7 @@ def scan(path: Path) -> pl.LazyFrame:
         "skip_lines": how.skipped,
         "infer_schema": False,
         "try_parse_dates": False,
+        "quote_char": how.quote,
     }
     if how.plain:
         frame = pl.scan_csv(path, **options)
@@ -124,13 +125,15 @@ def scan(path: Path) -> pl.LazyFrame:
 
 
 class _TextForm:
-    """Delimiter of a text file, lines before its header, and whether it can be read as it lies on disk.
+    """Delimiter of a text file, its quotes, lines before its header, and whether it can be read as it lies on disk.
 
     Of columns of fixed width, as sacct prints them, `places` has start and width, told by the dashes below the header.
     """
 
-    def __init__(self, delimiter: str, skipped: int, plain: bool, places: Mapping[str, tuple[int, int]]) -> None:
-        self.delimiter, self.skipped, self.plain, self.places = delimiter, skipped, plain, places
+    def __init__(
+        self, delimiter: str, quote: str | None, skipped: int, plain: bool, places: Mapping[str, tuple[int, int]]
+    ) -> None:
+        self.delimiter, self.quote, self.skipped, self.plain, self.places = delimiter, quote, skipped, plain, places
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -166,7 +169,9 @@ def _text_form(path: Path, _stamp: tuple[int, int]) -> _TextForm:
     outside = re.sub(r'"[^"]*"', "", header)
     delimiter = max(DELIMITERS, key=outside.count)
     plain = on_disk(path) == path and path.suffix.lower() != ".bz2" and _encoding(head) == "utf-8"
-    return _TextForm(delimiter, skipped, plain, places)
+    # sacct does not quote: a quote between its bars belongs to the name of a job.
+    quote = None if delimiter == "|" and '"' not in header else '"'
+    return _TextForm(delimiter, quote, skipped, plain, places)
 
 
 def cut_values(path: Path, sources: Iterable[str]) -> dict[str, str]:
@@ -251,19 +256,22 @@ def decimal_commas(path: Path, sources: list[str]) -> dict[str, bool | None]:
 # ------------------------------------------------------------------------------------------- JSON
 def _from_json(content: Any) -> pl.DataFrame:
     """Rows of a JSON document: objects, what kubectl prints, what Prometheus answers, or the jobs of Philly."""
-    if isinstance(content, Mapping) and "items" in content:
-        rows = [_of_pod(item) for item in content["items"]]
-    elif isinstance(content, Mapping) and "resultType" in content.get("data", content):
-        rows = _of_requests(list(_of_series(content.get("data", content)["result"])))
-    elif isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
-        if all("attempts" in row for row in content):
-            rows = [row for job in content for row in _of_attempts(job)]
-        elif all("kind" in row and "metadata" in row for row in content):
-            rows = [_of_pod(item) for item in content]
+    try:
+        if isinstance(content, Mapping) and "items" in content:
+            rows = [_of_pod(item) for item in content["items"]]
+        elif isinstance(content, Mapping) and "resultType" in content.get("data", content):
+            rows = _of_requests(list(_of_series(content.get("data", content)["result"])))
+        elif isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
+            if all("attempts" in row for row in content):
+                rows = [row for job in content for row in _of_attempts(job)]
+            elif all("kind" in row and "metadata" in row for row in content):
+                rows = [_of_pod(item) for item in content]
+            else:
+                rows = [_flat(row) for row in content]
         else:
-            rows = [_flat(row) for row in content]
-    else:
-        raise ValueError("no list of objects, no Prometheus answer and no list of pods")
+            raise ValueError("no list of objects, no Prometheus answer and no list of pods")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not as kubectl, Prometheus or Philly write it: {error!r}") from error
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pl.DataFrame(
         {name: [row.get(name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String)
@@ -284,10 +292,15 @@ def _of_pod(item: Mapping[str, Any]) -> dict[str, str | None]:
     """One row of ``kubectl get pods -o json``: when it held its GPUs, how many, of which kind, at which priority."""
     meta, spec, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
     gpus, cores = 0.0, 0.0
+    slices: dict[str, float] = {}
     for container in spec.get("containers") or []:
         resources = container.get("resources") or {}
         asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-        gpus += sum(float(value) for name, value in asked.items() if name.endswith("/gpu"))
+        for name, value in asked.items():
+            part = name.partition("/")[2]
+            gpus += float(value) if part == "gpu" else 0.0
+            if part.startswith(("mig-", "gpu.")):
+                slices[part] = slices.get(part, 0.0) + float(value)
         cpu = str((resources.get("requests") or {}).get("cpu", 0))
         cores += float(cpu[:-1]) / 1000 if cpu.endswith("m") else float(cpu)
     over = status.get("phase") in ("Succeeded", "Failed")
@@ -313,6 +326,11 @@ def _of_pod(item: Mapping[str, Any]) -> dict[str, str | None]:
     }
     product = next((value for name, value in selector.items() if name.endswith("gpu.product")), None)
     row |= {"gpu_model": product} if product else {}
+    if len(slices) == 1 and not gpus and (kind := next(iter(slices))).startswith("mig-"):
+        row |= {"nvidia_gpu": f"{slices[kind]:g}", "gpu_model": f"{product or 'mixed'}-{kind[4:]}"}
+    elif slices:
+        # Of GPUs that pods take turns on, nothing says which share a pod holds: no number, so that it is told.
+        row["nvidia_gpu"] = " + ".join(f"{count:g} {kind}" for kind, count in sorted(slices.items()))
     return row | {f"label.{name}": str(value) for name, value in labels.items()}
 
 

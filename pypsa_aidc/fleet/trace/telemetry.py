@@ -31,14 +31,14 @@ NAMES: Mapping[str, str] = {
     "time": "timestamp time datetime ts at date hour",
     "metric": "metric name",
     "power": "dcgmfidevpowerusage powerw watts powerwatts gpupowerw itpowerw "
-    "powerkw kw kilowatts itpowerkw powermw power value",
+    "powerkw kw kilowatts itpowerkw powermw powerdraww powerdraw power value",
     "cluster": JOB_NAMES["cluster"],
     "accelerator": "modelname gpumodel accelerator gputype gpuname",
     "layer": "layer",
     "priority": JOB_NAMES["priority"],
     "workload": JOB_NAMES["workload"],
 }
-SENSORS = "uuid gpuuuid hostname host node instance gpu device rack meter pdu feed sensor"
+SENSORS = "uuid gpuuuid hostname host node instance gpu index device rack meter pdu feed sensor"
 """Columns that name what was measured; together they tell one sensor from another."""
 
 GAPS = "sensor hours with less than 95 % of their samples, missing"
@@ -88,6 +88,8 @@ def power_tables(
             header = scan(file).collect_schema().names()
         own = {name: source for name, source in declared.items() if source in header}
         means = {name: source for name, source in matched(header, NAMES).items() if source not in own.values()} | own
+        if plain(means.get("power", "")).startswith("powerdraw") and plain(means.get("metric", "")) == "name":
+            means["accelerator"] = means.pop("metric")  # In nvidia-smi's records it is the name of the GPU.
         sure = "metric" in means or unit or "power" in own or plain(means.get("power", "")) != "value"
         known = sure if "power" in means else unit and not role(header, file)
         if "time" in means and known and "gpuhours" not in map(plain, header):
@@ -143,10 +145,10 @@ def read_power(
     remedy = "Name the columns (columns={'time': …, 'power': …})."
     faults.require(bool(files), "tables", str(path), "a table with times and power", remedy)
     faults.raise_any()
-    frames = [
-        _samples(file, unit, zone, means, dict(words or {}), dict(constants or {}), mapping, faults)
-        for file, means in files.items()
-    ]
+    frames = []
+    for file, means in files.items():
+        with reading(file):
+            frames.append(_samples(file, unit, zone, means, dict(words or {}), dict(constants or {}), mapping, faults))
     faults.raise_any()
     with reading(path):
         samples = pl.concat(frames).collect(engine="streaming")
@@ -166,9 +168,8 @@ def _samples(
     faults: Faults,
 ) -> pl.LazyFrame:
     """Samples of one file: `at` (UTC), `sensor`, `cluster`, `accelerator`, `layer`, `watts`, `known` (label)."""
-    with reading(path):
-        frame = scan(path)
-        types = dict(frame.collect_schema())
+    frame = scan(path)
+    types = dict(frame.collect_schema())
     numbers = [found["power"]] if "power" in found else []
     if not numbers:
         labels = list(dict.fromkeys(found.values()))
@@ -181,6 +182,8 @@ def _samples(
     said = METRICS.get(found["power"], "") or _unit_of(found["power"])
     if "metric" in found:
         metrics = frame.select(pl.col(found["metric"]).unique()).collect().to_series().to_list()
+    # The answer to an expression has no name of a metric; then the declared unit says what it is.
+    if "metric" in found and not (unit and metrics == ["value"]):
         wanted = sorted(set(METRICS) & set(map(str, metrics)))
         remedy = (
             f"Export one of them; where '{found['metric']}' names sensors, say so: --column sensor={found['metric']}."

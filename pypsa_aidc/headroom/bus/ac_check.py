@@ -13,7 +13,7 @@ import pypsa
 from scipy.sparse.linalg import MatrixRankWarning
 
 from pypsa_aidc.errors import Faults, near
-from pypsa_aidc.headroom.bus.base_case import BRANCHES, base_case, dispatched, ratings
+from pypsa_aidc.headroom.bus.base_case import BRANCHES, base_case, dispatched, ratings, refuse_modes
 from pypsa_aidc.headroom.bus.factors import Branch
 from pypsa_aidc.headroom.bus.slack import Slack, check_slack, generators_of, participation
 from pypsa_aidc.network.carriers import electric
@@ -107,6 +107,7 @@ def ac_check(
        dc_loading  ac_loading  v_min
     0        0.95       0.959   0.99
     """
+    refuse_modes(n)
     faults = Faults("ac_check")
     chosen = [(snapshot, None) for snapshot in n.snapshots] if cases is None else list(cases)
     added = _checked(n, loads or {}, chosen, faults)

@@ -73,7 +73,7 @@ def base_case(n: pypsa.Network, snapshots: pd.Index | None = None) -> BaseCase:
     NotSolvedError
         Extendable capacity that has not been optimised.
     """
-    _refuse_modes(n)
+    refuse_modes(n)
     chosen = n.snapshots if snapshots is None else pd.Index(snapshots)
     faults = Faults("headroom")
     unknown = chosen.difference(n.snapshots)
@@ -229,7 +229,8 @@ def _copy(n: pypsa.Network, snapshots: pd.Index) -> pypsa.Network:
     return copy
 
 
-def _refuse_modes(n: pypsa.Network) -> None:
+def refuse_modes(n: pypsa.Network) -> None:
+    """Refuse modes of PyPSA in which there is no one headroom."""
     if n.has_scenarios or n.has_investment_periods:
         kind = "scenarios" if n.has_scenarios else "investment periods"
         raise UnsupportedError(

@@ -14,7 +14,7 @@ import pypsa
 from pypsa_aidc.errors import Faults, UnitWarning, near
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.headroom.bus.answers import NO_SUPPLY, OVERLOADED, UNLIMITED, Answer, BusHeadroom
-from pypsa_aidc.headroom.bus.base_case import BaseCase, Floats, base_case, dispatched, freed
+from pypsa_aidc.headroom.bus.base_case import BaseCase, Floats, base_case, dispatched, freed, refuse_modes
 from pypsa_aidc.headroom.bus.factors import Branch, Island, base_flows, chosen_outages, flows_of_set_points, islands
 from pypsa_aidc.headroom.bus.redispatch import redispatched
 from pypsa_aidc.headroom.bus.response import Response, Windows, is_synthetic, largest_site, response
@@ -173,6 +173,7 @@ def bus_headroom(
     faults.number("cutoff", cutoff, at_least=0, at_most=1)
     faults.number("memory", memory, above=0)
     faults.require(overloads in ("refuse", "worsened"), "overloads", overloads, "'refuse' or 'worsened'")
+    refuse_modes(n)
     chosen = _chosen_buses(n, buses, faults)
     check_slack(n, slack, faults)
     faults.raise_any()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pypsa
 
-from pypsa_aidc.errors import Faults, near
+from pypsa_aidc.errors import Faults, UnsupportedError, near
 from pypsa_aidc.headroom.bus.base_case import base_case, dispatched, freed
 from pypsa_aidc.headroom.bus.factors import islands
 from pypsa_aidc.headroom.bus.response import is_synthetic
@@ -207,7 +207,14 @@ def check_study(
     ------
     InputError
         Everything that is wrong, at once and by name.
+    UnsupportedError
+        Networks with scenarios.
     """
+    if any(each.has_scenarios for each in (years.values() if isinstance(years, Mapping) else [n])):
+        raise UnsupportedError(
+            "a service study of a network with scenarios: megawatts are allocated in one network. Take one of the "
+            "scenarios (n.get_scenario(...)) and study each."
+        )
     faults = Faults("study")
     batch = _checked(requests, faults)
     chosen = chosen_years(n, years, faults)

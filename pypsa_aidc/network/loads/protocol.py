@@ -87,7 +87,7 @@ Change = Callable[[pypsa.Network], None]
 """What turns a network into another one in place."""
 
 Freedom = Literal["fixed", "recorded", "waiting", "idealized", "free"]
-"""What a load may decide: nothing, the same with checkpoints recorded, when it waits, all but checkpoints, or all."""
+"""What a load may decide: nothing, nothing but record checkpoints, when it waits, all without checkpoints, or all."""
 
 Severity = Literal["error", "warning", "note"]
 

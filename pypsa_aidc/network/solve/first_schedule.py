@@ -72,7 +72,12 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.in
     """
     m = n.model
     others = [name for name in discrete(m) if name != PATH and not name.startswith(f"{CHARGES} ")]
-    if others or m.is_quadratic or not all(each.graph.load.rules.continuity for each in paths.placed):
+    if (
+        others
+        or not paths.placed
+        or m.is_quadratic
+        or not all(each.graph.load.rules.continuity for each in paths.placed)
+    ):
         return math.inf
     started = time.perf_counter()
     relaxation = _Relaxation(m, paths, started + seconds)

@@ -146,6 +146,8 @@ def add(
     jobs = _listed(jobs, faults)
     if p_nom is not None:
         faults.number("p_nom", p_nom, above=0)
+    elif not jobs and not p_nom_extendable:
+        faults.add("p_nom", None, "MW of the connection, where no job says how much it is to bear")
     faults.number("capital_cost", capital_cost, at_least=0)
     chips = GPU.preset(gpu) if isinstance(gpu, str) else gpu
     needs_gpu = draw_idle or any(isinstance(job, Job) for job in jobs)
@@ -316,10 +318,9 @@ def _ramps(
 
 
 def _listed(jobs: object, faults: Faults) -> list[TrainingLoad | Job]:
-    listed = list(jobs) if isinstance(jobs, Iterable) and not isinstance(jobs, str | Mapping) else []
-    remedy = "Put a single job into a list; a site without jobs is a plain Load."
-    faults.require(bool(listed), "jobs", jobs, "a list of at least one job", remedy)
-    return [job for job in listed if faults.kind("jobs", job, (TrainingLoad, Job), "a TrainingLoad or a Job")]
+    listed = list(jobs) if isinstance(jobs, Iterable) and not isinstance(jobs, str | Mapping) else None
+    faults.require(listed is not None, "jobs", jobs, "a list of jobs", "Put a single job into a list.")
+    return [job for job in listed or () if faults.kind("jobs", job, (TrainingLoad, Job), "a TrainingLoad or a Job")]
 
 
 def _loads(

@@ -106,13 +106,15 @@ def unit_doubts(n: pypsa.Network, site: Site) -> Iterator[str]:
     base, overhead, link = _series(n, site)
     most, peak = float(base.max()), float((overhead * (base + peak_it_power(n, site))).max())
     p_nom = np.nan if link["p_nom_extendable"] else float(link["p_nom"])
-    training = max(mode.it_power / mode.gpus for load in site.loads.values() for mode in load.modes) * site.spec.gpus
+    each = [mode.it_power / mode.gpus for load in site.loads.values() for mode in load.modes]
+    # Nothing is known of the jobs of a site that has none yet.
+    training = max(each, default=np.inf) * site.spec.gpus
     kilowatts = ": is it in kW? Give MW."
     if most > p_nom:
         yield f"base_load of {most:g} MW is {most / p_nom:.0f} times the connection of {p_nom:g} MW{kilowatts}"
     elif most > SUSPICIOUS_RATIO * training:
         yield f"base_load of {most:g} MW is {most / training:.0f} times the {training:g} MW of all GPUs{kilowatts}"
-    elif p_nom > SUSPICIOUS_RATIO * peak:
+    elif each and p_nom > SUSPICIOUS_RATIO * peak:
         yield f"p_nom of {p_nom:g} MW is {p_nom / peak:.0f} times the {peak:g} MW that the site can draw{kilowatts}"
     highest = float(overhead.max())
     if highest > _HIGHEST_PUE:

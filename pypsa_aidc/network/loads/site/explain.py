@@ -74,7 +74,7 @@ def _in_window(
     except InfeasibleError as error:
         return Reason(f"AIDC {site.name!r}: {error}")
     pool = site.spec.gpus
-    needed = _least_gpus(paths, good_enough=pool)
+    needed = _least_gpus(paths, good_enough=pool) if paths.placed else _Need(0.0, 0.0)
     if needed.exceeds(pool):
         return Reason(_gpu_words(site, window, needed, formulation))
     if not needed.fits(pool):
@@ -86,10 +86,12 @@ def _in_window(
     if link["p_nom_extendable"]:
         return None
     p_nom = float(link["p_nom"])
-    connection = _least_connection(paths, base.to_numpy(float), efficiency.to_numpy(float), good_enough=p_nom)
+    alone = float((base / efficiency).max())
+    connection = _Need(alone, alone)
+    if paths.placed:
+        connection = _least_connection(paths, base.to_numpy(float), efficiency.to_numpy(float), good_enough=p_nom)
     if connection.fits(p_nom):
         return None
-    alone = float((base / efficiency).max())
     if alone > p_nom:
         part = f"the base load alone takes {alone:g} MW, {alone / p_nom:.3g} times the connection: is it in kW?"
     else:

@@ -337,6 +337,9 @@ def work_done(n: pypsa.Network, sites: Mapping[str, Site]) -> pd.DataFrame:
 def summary(n: pypsa.Network, site: Site, power: pd.DataFrame) -> dict[str, float]:
     """What the jobs of a site did: energy, GPUs, waiting, idle at the ends of edges; see `Results.summary`."""
     own, hours = {site.name: site}, n.snapshot_weightings["stores"].loc[power.index]
+    if not site.loads:
+        nothing = ("training_energy", "peak_gpus", "gpu_hours", "waiting_hours", "boundary_idle")
+        return dict.fromkeys(nothing, 0.0)
     used = job_series(n, own, GPUS)[site.name].loc[power.index]
     before = work_done(n, own)[site.name].loc[power.index].shift(fill_value=1.0)
     before.loc[[power.index[window.positions[0]] for window in site.windows(n, power.index)]] = 0.0

@@ -108,7 +108,6 @@ class Site(Load):
         for generator, job in jobs.items():
             faults.require(job.site in found, f"Generator {generator!r}", job.site, f"one of the sites {sorted(found)}")
         for site in found.values():
-            faults.require(bool(site.loads), site.name, "no job", "at least one Generator with a job")
             for component, parts in (("buses", [site.bus]), ("loads", [site.base]), ("generators", list(site.loads))):
                 for part in parts:
                     present = part in names(getattr(n, component).index)
@@ -193,6 +192,11 @@ class Site(Load):
                 f"AIDC jobs ({', '.join(loads)}) over {part} snapshots: in a rolling horizon every window would "
                 "start each job anew. Optimise all snapshots at once, or one part of them with "
                 "n.aidc.optimize(snapshots=...), within which each job then does its whole tranche."
+            )
+        if not any(site.loads for site in loads.values()):
+            raise UnsupportedError(
+                f"sites without jobs ({', '.join(loads)}): there is nothing to schedule. Give them jobs with "
+                "n.aidc.update or n.aidc.place, or remove them; a base load alone is a plain Load."
             )
 
     @classmethod
