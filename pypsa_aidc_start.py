@@ -3,9 +3,14 @@
 It stands beside `pypsa_aidc`, and not within, because its handler has to be there before that package is imported.
 """
 
+from __future__ import annotations
+
 import os
 import signal
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 EXIT_STOPPED = 130
 
@@ -28,7 +33,7 @@ def main() -> None:
         raise KeyboardInterrupt
 
     try:
-        signal.signal(signal.SIGINT, interrupt)
+        _handle(interrupt)
         run()
     except Exception:
         # Modules that are interrupted while they are imported say so with errors of their own.
@@ -38,7 +43,13 @@ def main() -> None:
     except KeyboardInterrupt:
         stop()
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _handle(signal.SIG_IGN)
 
 
-signal.signal(signal.SIGINT, stop)
+def _handle(handler: Any) -> None:
+    """Answer Ctrl-C so, unless whoever started the process wants it to be ignored, as shells do in the background."""
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
+
+
+_handle(stop)

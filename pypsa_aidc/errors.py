@@ -114,9 +114,12 @@ def near(name: object, known: Iterable[object], most: int = 3) -> str:
     --------
     >>> near("nroth", ["north", "middle"])
     "Did you mean 'north'?"
+    >>> near("h1", ["H100", "A100"])
+    "Did you mean 'H100'?"
     """
-    plain = {str(one).casefold(): str(one) for one in known}
-    close = get_close_matches(str(name).casefold(), plain, most)
+    plain, asked = {str(one).casefold(): str(one) for one in known}, str(name).casefold()
+    begun = [each for each in plain if len(asked) > 1 and each.startswith(asked)][:most]
+    close = begun or get_close_matches(asked, plain, most)
     return f"Did you mean {' or '.join(repr(plain[each]) for each in close)}?" if close else ""
 
 

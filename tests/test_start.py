@@ -89,6 +89,12 @@ main()
     assert not list(tmp_path.iterdir())
 
 
+def test_ctrl_c_is_ignored_where_the_shell_wants_it() -> None:
+    """As of a command that a script runs in the background."""
+    code = "import signal; signal.signal(2, signal.SIG_IGN); import pypsa_aidc_start; print(signal.getsignal(2).name)"
+    assert alone(code) == "SIG_IGN\n"
+
+
 @pytest.mark.parametrize("name", PACKAGES)
 def test_public_names_are_there_and_none_hides_a_module(name: str) -> None:
     package = importlib.import_module(name)

@@ -229,9 +229,10 @@ class _Site:
         except InputError as error:
             faults.also(replace(fault, where="gpu") for fault in error.faults)
         try:
-            self._add(*(_place.get() or (_scratch(self.bus), None)), jobs=(), gpu=None if len(faults) else self.chips)
+            # Without jobs, which take long to make, it is refused whatever else is right, and nothing is written.
+            self._add(*(_place.get() or (_scratch(self.bus), None)), jobs=None, gpu=None if len(faults) else self.chips)
         except InputError as error:
-            told = {"jobs", *(fault.where for fault in faults)}
+            told = {"jobs", *(fault.where for fault in faults), *(["p_nom"] if self.p_nom is None else [])}
             faults.also(fault for fault in error.faults if fault.where not in told)
         faults.raise_any()
 
@@ -302,7 +303,7 @@ SiteConfig: Any = make_dataclass(
 
 @cache
 def _scratch(bus: str | None) -> pypsa.Network:
-    """A network in which a site can be tried; without jobs it is never added."""
+    """A network in which a site can be tried."""
     n = pypsa.Network()
     n.add("Bus", bus or "grid")
     return n

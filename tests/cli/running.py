@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pypsa_aidc.cli import main
+from pypsa_aidc.cli import dispatch, main
 
 
 @dataclass(frozen=True)
@@ -39,3 +39,15 @@ class Runner:
             code = int(ended.code or 0)
         out, err = self.capsys.readouterr()
         return Done(code, out, err)
+
+
+def solve_once(monkeypatch: pytest.MonkeyPatch, known: dict[str, Any]) -> None:
+    """Let `dispatch` solve each scenario once, for tests of the forms in which the same answer is told."""
+    run = dispatch._run
+
+    def once(reply: Any, n: Any, scenario: str, *options: Any) -> Any:
+        if scenario not in known:
+            known[scenario] = run(reply, n, scenario, *options)
+        return known[scenario]
+
+    monkeypatch.setattr(dispatch, "_run", once)

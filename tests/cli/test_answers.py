@@ -18,7 +18,7 @@ from pypsa_aidc.cli import app
 from pypsa_aidc.cli.reply import Reply, records
 from pypsa_aidc.fleet import TermSheet
 from pypsa_aidc.network import scenario_network
-from tests.cli.running import Runner
+from tests.cli.running import Runner, solve_once
 from tests.cli.test_screen import own_files
 from tests.conftest import ROOT
 from tests.fleet import made
@@ -85,8 +85,17 @@ def target(verb: str, folder: Path) -> Path:
     return folder / ("report.html" if verb == "report" else "out")
 
 
+@pytest.fixture(scope="module")
+def known() -> dict[str, object]:
+    return {}
+
+
 @pytest.mark.parametrize("verb", VERBS)
 class TestEveryVerb:
+    @pytest.fixture(autouse=True)
+    def once(self, monkeypatch: pytest.MonkeyPatch, known: dict[str, object]) -> None:
+        solve_once(monkeypatch, known)
+
     def test_json_is_one_object_that_names_the_files(self, verb: str, run: Runner, tmp_path: Path) -> None:
         out = target(verb, tmp_path)
         done = run(verb, *VERBS[verb], "--out", out, "--json")
@@ -129,11 +138,20 @@ class TestDispatch:
         assert data["units"]["cost"] == "USD"
         assert "cost_paper" not in table["S4"]
 
-    def test_a_scenario_without_solution_is_in_the_object(self, run: Runner, tmp_path: Path) -> None:
-        # As in test_dispatch: two baselines of four GPUs in a pool of five.
+    def test_a_scenario_without_solution_is_told_beside_the_others(
+        self, run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Two jobs of four GPUs each in a pool of five: the fixed baselines do not fit, checkpoints make them fit.
         n = site(grid(10), jobs=[job("A", 4.0, 4), job("B", 4.0, 4)], gpus=5)
         n.export_to_netcdf(tmp_path / "n.nc")
-        done = run("dispatch", tmp_path / "n.nc", "-s", "S1", "-s", "S4", "--out", tmp_path / "out", "--json")
+        solve_once(monkeypatch, {})
+        common = ("dispatch", tmp_path / "n.nc", "-s", "S1", "-s", "S4", "--out", tmp_path / "out")
+        done = run(*common)
+        assert done.code == 3
+        assert "no solution" in done.out
+        assert "optimal" in done.out
+        assert done.err.startswith("error: S1: AIDC 'dc': its jobs do not fit into 5 GPUs")
+        done = run(*common, "--json")
         assert done.code == 3
         assert done.err.startswith("error: S1: ")
         first, second = done.data["solves"]

@@ -117,17 +117,6 @@ def test_help_tells_the_scenarios(run: Runner) -> None:
     assert all(f"{name}  " in told for name in SCENARIOS)
 
 
-def test_infeasible_scenarios_are_told_beside_the_others(tmp_path: Path, run: Runner) -> None:
-    # Two jobs of four GPUs each in a pool of five: the fixed baselines do not fit, checkpoints make them fit.
-    n = site(grid(10), jobs=[job("A", 4.0, 4), job("B", 4.0, 4)], gpus=5)
-    n.export_to_netcdf(tmp_path / "mine.nc")
-    done = run("dispatch", tmp_path / "mine.nc", "--out", tmp_path / "out", "-s", "S1", "-s", "S4")
-    assert done.code == 3
-    assert "no solution" in done.out
-    assert "optimal" in done.out
-    assert done.err.startswith("error: S1: AIDC 'dc': its jobs do not fit into 5 GPUs")
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
