@@ -411,13 +411,19 @@ class _Model:
         )
         if found.x is None:
             raise NotSolvedError(f"study: HiGHS stopped with {found.message!r}.")
+        gap = float(found.mip_gap) if self._integer.any() and found.mip_gap is not None else 0.0
+        if self._integer.any():
+            # A solver's 1e-6 of an event would be a cut of that share of the nameplate, which no later solve allows.
+            whole = np.where(self._integer == 1, np.round(found.x), np.nan)
+            lower, upper = (np.where(np.isnan(whole), bound, whole) for bound in (self._lower, self._upper))
+            exact = milp(cost, bounds=Bounds(lower, upper), constraints=constraints, options={"time_limit": _TIME})
+            found = exact if exact.x is not None else found
         size = np.maximum(found.x[: self._loads], 0.0)
         for load, value in self._fixed.items():
             size[load] = value
         draw = np.repeat(size[:, None], self._hours.weight.size, axis=1)
         for (load, t), column in self._cut.items():
             draw[load, t] -= found.x[column]
-        gap = float(found.mip_gap) if self._integer.any() and found.mip_gap is not None else 0.0
         return size, np.maximum(draw, 0.0), gap
 
     def _windows(self, load: int, windows: Sequence[tuple[int, float]]) -> list[tuple[dict[int, float], float, float]]:
