@@ -72,7 +72,7 @@ def study(
     requests:
     - {name: first, bus: "2", nameplate: 60}
     - {name: second, bus: "3", nameplate: 90, budget: {hours: 100}}
-    study: {network: peak.raw, outages: all}
+    study: {network: year.nc, outages: all}
 
     Prints the table of sizes, both ways of dispatch side by side, and writes allocation.csv, limiters.csv, causes.csv,
     replay.csv (each hour with a cut), upgrades.csv, report.html, NAME.terms.json of each request, and figures.

@@ -270,6 +270,15 @@ def test_outages_ratings_and_replay_by_hand() -> None:
     assert firm.tolist() == pytest.approx([100 * 0.9 * 1.2 - 90] * 2)
 
 
+def test_a_budget_of_all_hours_is_told() -> None:
+    """Four hours studied: a budget of four lets a load be cut in each of them, one of three does not."""
+    n = two_lines()
+    for hours, told in ((4, True), (3, False)):
+        request = [Request(name="one", bus="B", nameplate=50.0, budget=Budget(hours=hours))]
+        notes = n.aidc.study(request, contingencies="all", redispatch=False).notes
+        assert any("budget of one" in note for note in notes) == told
+
+
 def test_upgrades_make_all_firm() -> None:
     """What the study says is missing is built; then every nameplate is firm, both ways, and nothing is missing."""
     n = two_lines()

@@ -163,7 +163,7 @@ def service_study(
         or "none",
         "fixed dispatch": f"slack: {slack if isinstance(slack, str) else 'weights by bus'}, cutoff {cutoff:g}, "
         f"overloads: {overloads}, counterflow {'counts' if counterflow else 'does not count'}",
-        "redispatch": "generators and links at any cost; storage as dispatched, no ramps"
+        "redispatch": "generators and links at any cost; storage as dispatched, no ramps; every branch counts"
         if redispatch
         else "not studied",
         "sizes": "given" if sizes is not None else "the largest",
@@ -276,6 +276,9 @@ def _of_year(
     if not _YEAR[0] <= total <= _YEAR[1]:
         span = f"{total:,.6g} hour{'' if total == 1 else 's'}"
         notes.append(f"the snapshots stand for {span}, not a year: budgets count within these")
+    for request in batch:
+        if request.budget is not None and request.budget.hours is not None and request.budget.hours >= total:
+            notes.append(f"the budget of {request.name} has as many hours as are studied: it may be cut in all of them")
     buses = [request.bus for request in batch]
     most = np.array([request.at(year) for request in batch])
     terms = [_terms(request, relief) for request, relief in zip(batch, reliefs, strict=True)]
