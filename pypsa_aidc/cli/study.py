@@ -75,7 +75,8 @@ def study(
     study: {network: year.nc, outages: all}
 
     Prints the table of sizes, both ways of dispatch side by side, and writes allocation.csv, limiters.csv, causes.csv,
-    replay.csv (each hour with a cut), upgrades.csv, report.html, NAME.terms.json of each request, and figures.
+    sources.csv, replay.csv (each hour with a cut), upgrades.csv, report.html, NAME.terms.json of each request, and
+    figures.
     """
     from pypsa_aidc.cli.config import load_config
     from pypsa_aidc.headroom import check_study

@@ -67,13 +67,7 @@ def pue_by_hour(
     faults.require(not curved or temperature is not None, "temperature", None, "°C by stamps, for a curve over it")
     points: Any = np.empty((0, 2))
     if curved:
-        points = np.array([tuple(pair) for pair in faults.listed("pue", pue, "pairs of °C and PUE")], dtype=float)
-        shaped = points.ndim == 2 and points.shape[0] >= 2 and points.shape[1] == 2
-        faults.require(shaped, "pue", pue, "at least two pairs of °C and PUE")
-        faults.raise_any()
-        ascending = bool((np.diff(points[:, 0]) > 0).all())
-        faults.require(ascending, "pue", points[:, 0].tolist(), "ascending temperatures, each once")
-        _within(faults, "pue", points[:, 1], (1.0, HIGHEST), "Facility over IT power, e.g. 1.2.")
+        points = read_curve("pue", "PUE", pue, (1.0, HIGHEST), "Facility over IT power, e.g. 1.2.", faults)
     faults.raise_any()
     given = temperature if isinstance(temperature, pd.Series) else pue
     name = "temperature" if curved else "pue"
@@ -83,16 +77,38 @@ def pue_by_hour(
     faults.require(not missing.any(), name, f"none in {missing.sum():,} of {needed.sum():,} hours", "all hours", remedy)
     seen = values[needed & np.isfinite(values)]
     if curved:
-        _within(faults, name, seen, OUTDOORS, "Degrees Celsius; were they Fahrenheit?")
-        faults.raise_any()
-        _within(faults, name, seen, (points[0, 0], points[-1, 0]), "Add points to the curve: it is not extrapolated.")
+        check_outdoors(name, seen, points, faults)
     else:
-        _within(faults, name, seen, (1.0, HIGHEST), "Facility over IT power, e.g. 1.2.")
+        within(faults, name, seen, (1.0, HIGHEST), "Facility over IT power, e.g. 1.2.")
     faults.raise_any()
     return np.interp(values, points[:, 0], points[:, 1]) if curved else values
 
 
-def _within(faults: Faults, name: str, values: Floats, edges: tuple[float, float], remedy: str) -> None:
+def read_curve(name: str, word: str, curve: object, edges: tuple[float, float], remedy: str, faults: Faults) -> Floats:
+    """Read pairs of outdoor temperature, °C, and a value within `edges`, shape (points, 2); empty with a fault."""
+    given: Any = [tuple(pair) if np.iterable(pair) else (pair,) for pair in faults.listed(name, curve, "pairs")]
+    shaped = len(given) >= 2 and all(len(pair) == 2 for pair in given)
+    faults.require(shaped, name, curve, f"at least two pairs of °C and {word}")
+    if not shaped:
+        return np.empty((0, 2))
+    points = np.array(given, dtype=float)
+    ascending = bool((np.diff(points[:, 0]) > 0).all())
+    faults.require(ascending, name, points[:, 0].tolist(), "ascending temperatures, each once")
+    within(faults, name, points[:, 1], edges, remedy)
+    return points
+
+
+def check_outdoors(name: str, values: Floats, points: Floats, faults: Faults) -> None:
+    """Note temperatures that nobody has outdoors, or that are beyond the ends of a curve."""
+    before = len(faults)
+    within(faults, name, values, OUTDOORS, "Degrees Celsius; were they Fahrenheit?")
+    if len(faults) == before:
+        ends = (float(points[0, 0]), float(points[-1, 0]))
+        within(faults, name, values, ends, "Add points to the curve: it is not extrapolated.")
+
+
+def within(faults: Faults, name: str, values: Floats, edges: tuple[float, float], remedy: str) -> None:
+    """Note values that are not within `edges`, or missing."""
     inside = (values >= edges[0]) & (values <= edges[1])
     given = f"{np.nanmin(values, initial=np.inf):g} … {np.nanmax(values, initial=-np.inf):g}"
     faults.require(bool(inside.all()), name, given, f"within {edges[0]:g} … {edges[1]:g}", remedy)

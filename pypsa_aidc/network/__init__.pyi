@@ -6,7 +6,7 @@ from .files.cases import from_case
 from .files.exchange import export, load
 from .files.freeze import freeze, is_frozen, thaw
 from .information import mean_network, value_of_information
-from .loads.behind import UPS, Battery, Genset, add_behind_the_meter
+from .loads.behind import UPS, Battery, Cooling, Genset, add_behind_the_meter
 from .loads.decisions import record
 from .loads.fleet.add import add_fleet
 from .loads.fleet.fleet import Fleet
@@ -35,6 +35,7 @@ __all__ = [
     "UPS",
     "AuditReport",
     "Battery",
+    "Cooling",
     "Finding",
     "Findings",
     "Fleet",

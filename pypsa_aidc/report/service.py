@@ -159,10 +159,12 @@ def _replay(study: ServiceStudy) -> Section:
     short = study.allocation.reset_index()[["year", "request", "dispatch", *columns, "not_delivered_hours"]]
     tables = (
         Table("Cuts", _with_units(short, study)),
+        Table("Delivered by source", study.sources.reset_index(), study.sources.attrs["units"]),
         Table("Cuts by hour", study.replay.reset_index(), study.replay.attrs["units"], long=True),
     )
     text = (
-        "Delivered is what the load's own relief covers, by K at the length of each event; the rest is cut as well.",
+        "Delivered is what the load's own relief covers, by K at the length of each event, and then the units behind "
+        "its meter, cheapest first; the rest is cut as well.",
     )
     return Section("Replay", text, tuple(pictures), tables, tuple(absent))
 

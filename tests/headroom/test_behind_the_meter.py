@@ -1,6 +1,8 @@
-"""Battery, genset and UPS behind the meter: by hand, and the envelope of a site against hourly programmes."""
+"""Battery, genset, UPS and cooling behind the meter: by hand, and the envelope of a site against hourly programmes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,8 +11,12 @@ import pytest
 from scipy.optimize import linprog
 
 from pypsa_aidc.errors import InputError
-from pypsa_aidc.headroom import site_envelope
-from pypsa_aidc.network import UPS, Battery, Genset
+from pypsa_aidc.headroom import Budget, Request, site_envelope
+from pypsa_aidc.headroom.service.allocation import Hours
+from pypsa_aidc.headroom.service.replay import attributed
+from pypsa_aidc.headroom.service.request import Relief
+from pypsa_aidc.network import UPS, Battery, Cooling, Genset
+from tests.headroom.test_service import two_lines
 from tests.network.tiny import QUIET, grid, job, site
 
 
@@ -100,3 +106,125 @@ def test_several_gensets_are_surer_than_one() -> None:
     assert found.depth(2) == pytest.approx(30.0)
     assert found.depth(2, reliability=0.99) == pytest.approx(10.0)
     assert found.depth(2, cost=100.0) == pytest.approx(10.0)
+
+
+def fleet_with_cold() -> pypsa.Network:
+    """Two cool hours at COP 6, one at 25 °C and COP 4.5, two hot ones at COP 3 and 200 USD/MWh, one at 25 °C."""
+    n = pypsa.Network(snapshots=range(6))
+    n.add("Carrier", "AC")
+    n.add("Bus", "grid", carrier="AC")
+    n.add("Generator", "base", bus="grid", p_nom=100.0, marginal_cost=[20.0, 20.0, 20.0, 200.0, 200.0, 20.0])
+    n.aidc.add_fleet("fleet", bus="grid", p_nom=30.0)
+    cooling = Cooling(
+        heat=20.0,
+        e_nom=30.0,
+        recharge=10.0,
+        cop=[(10.0, 6.0), (40.0, 3.0)],
+        temperature=[10.0, 10.0, 25.0, 40.0, 40.0, 25.0],
+    )
+    n.aidc.add_behind_the_meter("fleet", cooling=cooling)
+    return n
+
+
+def test_cold_is_stored_when_it_is_cool_and_cheap(tmp_path: Path) -> None:
+    """30 MWh of heat spare 30/3 MWh at 200 USD; filled again with 10/6 + 10/6 + 10/4.5 MWh at 20 USD."""
+    n = fleet_with_cold()
+    n.aidc.optimize(**QUIET)
+    n.aidc.audit().raise_if_violated()
+    cost = 30 * (4 * 20 + 2 * 200) - 10 * 200 + (20 / 6 + 10 / 4.5) * 20
+    assert n.objective == pytest.approx(cost)
+    given = n.storage_units_t.p["fleet cooling"]
+    assert given.max() <= 20 / 3 + 1e-6
+    assert given[3] + given[4] == pytest.approx(10.0)
+    plain = pypsa.Network(n.aidc.export(tmp_path / "cold.nc"))
+    plain.optimize(**QUIET)
+    assert plain.objective == pytest.approx(cost)
+    plain.set_snapshots(range(8))
+    assert "cooling of 'fleet': 6 values" in str(plain.aidc.check())
+    plain.aidc.remove("fleet")
+    assert plain.storage_units.empty
+
+
+def test_each_megawatt_of_cooling_is_one_at_the_meter() -> None:
+    n = site(grid(), jobs=[job("A")], gpus=8, base_load=0.5)
+    n.aidc.add_behind_the_meter("dc", cooling=Cooling(heat=0.4, e_nom=0.8, cop=5.0))
+    n.aidc.optimize(**QUIET)
+    n.aidc.audit().raise_if_violated()
+    power = n.aidc.power()["dc"]
+    heat = -n.storage_units_t.state_of_charge["dc cooling"].diff().iloc[1:]
+    assert heat.abs().max() == pytest.approx(0.4)
+    # At a PUE of 1.25, and with a fifth of the heat as electricity.
+    spared = (1.25 * power["IT"] - power["meter"]).iloc[1:]
+    np.testing.assert_allclose(spared, heat / 5, atol=1e-9)
+    with pytest.raises(InputError, match="cooling behind its meter"):
+        n.aidc.update("dc", pue=1.4)
+
+
+def test_cooling_is_no_more_than_the_site_has() -> None:
+    n = site(grid(), jobs=[job("A")], gpus=8, base_load=0.5)
+    with pytest.raises(InputError) as error:
+        n.aidc.add_behind_the_meter("dc", cooling=Cooling(heat=0.6, e_nom=1.0, cop=2.0))
+    # 1/2 MW for each MW of heat, where the PUE leaves 0.25; 0.6 MW of heat, where 0.5 MW are always drawn.
+    assert len(error.value.faults) == 2
+    assert n.storage_units.empty
+    n.aidc.add_fleet("fleet", bus="grid", p_nom=30.0, surface={1: 2.0, 2: 1.0}, peak=10.0)
+    # 20 % of relief leave 24 MW, of which at COP 5 one in six is cooling.
+    with pytest.raises(InputError, match="at most 20 MW"):
+        n.aidc.add_behind_the_meter("fleet", cooling=Cooling(heat=20.1, e_nom=1.0, cop=5.0))
+    n.aidc.add_behind_the_meter("fleet", cooling=Cooling(heat=20.0, e_nom=1.0, cop=5.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"cop": [(10.0, 8.0), (40.0, 3.0)]}, "temperature"),
+        ({"cop": [(10.0, 8.0), (40.0,)], "temperature": 20.0}, "two pairs"),
+        ({"cop": [(10.0, 8.0), (40.0, 3.0)], "temperature": 86.0}, "Fahrenheit"),
+        ({"cop": [(10.0, 8.0), (40.0, 3.0)], "temperature": [20.0, 41.0]}, "not extrapolated"),
+        ({"cop": 5.0, "temperature": 20.0}, "none: the COP is a number"),
+        ({"cop": 400.0}, "within 0.5"),
+    ],
+)
+def test_wrong_cops_are_refused(given: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        Cooling(heat=1.0, e_nom=1.0, **given)
+
+
+def test_cooling_has_depth_and_duration() -> None:
+    """40 MWh less a tenth each hour: (40 · 0.9 − q) · 0.9 = q gives 32.4/1.9 MW of heat; at COP 4 a quarter of it."""
+    tank = Cooling(heat=20.0, e_nom=40.0, cop=4.0, loss=0.1, marginal_cost=30.0)
+    found = site_envelope(100.0, durations=[1, 2], contract={2: 0.1}, contract_cost=50.0, cooling=tank)
+    rows = found.table
+    assert rows["mw"].tolist() == pytest.approx([5.0, 10.0, 32.4 / 1.9 / 4, 10.0])
+    assert list(rows.index.get_level_values("source")) == ["cooling", "K"] * 2
+
+
+def test_cuts_are_delivered_source_by_source() -> None:
+    """K first; then the battery of 4 MW and 6 MWh, then cold, whose COP is lower in the third hour."""
+    hours = Hours(np.ones(5), 1.0, np.array([True, *[False] * 4]))
+    units = [
+        Cooling(heat=12.0, e_nom=24.0, cop=[6.0, 6.0, 3.0, 6.0, 6.0], marginal_cost=50.0),
+        Battery(p_nom=4.0, e_nom=6.0, efficiency=1.0, marginal_cost=40.0),
+    ]
+    cut = np.array([0.0, 10.0, 10.0, 10.0, 0.0])
+    found = attributed(cut, 100.0, Relief(((1, 0.03),), 1.0, source="K"), units, hours, pd.RangeIndex(5))
+    # 12 MW of heat are 2 MW at COP 6 and 4 MW at COP 3; the 24 MWh are gone by then.
+    expected = {"K": [0, 3, 0, 0, 0], "battery": [0, 4, 2, 0, 0], "cooling": [0, 2, 4, 0, 0]}
+    assert list(found) == list(expected)
+    for source, megawatts in expected.items():
+        np.testing.assert_allclose(found[source], megawatts, atol=1e-9)
+
+
+def test_a_study_tells_what_each_source_delivers() -> None:
+    """Of 30 MW in one hour K has 20; the genset, allowed an hour, 6; the UPS a quarter of an hour."""
+    units = [Genset(p_nom=6.0, run_hours=1, marginal_cost=250.0), UPS(p_nom=1.0, minutes=30, ride_through_minutes=15)]
+    own = {"contract": {1: 0.5}, "units": units}
+    request = Request(name="one", bus="B", nameplate=50.0, budget=Budget(hours=1, longest=1), **own)
+    study = two_lines().aidc.study([request], contingencies="all", redispatch=False)
+    assert study.allocation["not_delivered"].item() == pytest.approx(4 - 0.25 * 0.9**0.5)
+    shares = study.sources.droplevel(["year", "request", "dispatch"])["energy"]
+    assert shares.to_dict() == pytest.approx({"windows": 20.0, "ups": 0.25 * 0.9**0.5, "genset": 6.0})
+    sheet = study.term_sheets()["one"]
+    assert [(each.source, each.mw) for each in sheet.sources if each.source == "genset"] == [("genset", 6.0)]
+    with pytest.raises(InputError, match="nothing without a budget"):
+        Request(name="one", bus="B", nameplate=50.0, units=units)

@@ -17,7 +17,7 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet import TermSheet
 from pypsa_aidc.headroom.bus.base_case import Floats
 from pypsa_aidc.headroom.service.allocation import Allocation, Hours, Terms
-from pypsa_aidc.headroom.service.replay import by_hour, cuts, delivered, summary
+from pypsa_aidc.headroom.service.replay import attributed, by_hour, cuts, summary, total
 from pypsa_aidc.headroom.service.request import Budget, Relief, Request
 from pypsa_aidc.plain import counted
 
@@ -93,6 +93,9 @@ class ServiceStudy:
         Each hour in which a load is cut: `cut`, `delivered`, `undelivered` (MW), `element`, `outage`.
     causes : pandas.DataFrame
         Cuts by element and outage: `hours`, `deepest` (MW), `energy` (MWh).
+    sources : pandas.DataFrame
+        What each delivers of its cuts by source (K, windows, contract, jobs, battery, genset, ups, cooling): `hours`,
+        `deepest` (MW), `energy` (MWh).
     upgrades : pandas.DataFrame
         By year, way of dispatch and element: `megawatts` of s_nom with which all nameplates are firm, the `outage` and
         `snapshot` of the worst, `cost` (USD, NaN where no unit cost is known).
@@ -114,6 +117,7 @@ class ServiceStudy:
     limiters: pd.DataFrame
     replay: pd.DataFrame
     causes: pd.DataFrame
+    sources: pd.DataFrame
     upgrades: pd.DataFrame
     snapshots: Mapping[int | None, pd.Index] = field(repr=False)
     places: pd.DataFrame
@@ -132,7 +136,7 @@ class ServiceStudy:
         basis: Basis,
     ) -> ServiceStudy:
         """Put the answers of all years into tables."""
-        sizes, limits, replays, upgrades = [], [], [], []
+        sizes, limits, replays, sources, upgrades = [], [], [], [], []
         for year in years:
             names = [each.name for each in year.requests]
             for load in range(len(names)):
@@ -142,7 +146,11 @@ class ServiceStudy:
                     limits += limiters
             for answer in year.methods:
                 cut = cuts(answer.conditional)
-                given = _given(year, answer, cut)
+                by_source = [_given(year, answer, load) for load in range(len(names))]
+                given = np.array([total(each, cut.shape[1]) for each in by_source])
+                for name, each in zip(names, by_source, strict=True):
+                    key = {"year": _key(year.year), "request": name, "dispatch": answer.method}
+                    sources += [key | {"source": source} | _given_out(mw, year.hours) for source, mw in each.items()]
                 table = by_hour(names, year.snapshots, answer.conditional, given, cut)
                 weights = pd.Series(year.hours.weight, year.snapshots)
                 table["weight"] = weights.reindex(table["snapshot"]).to_numpy(float)
@@ -158,13 +166,16 @@ class ServiceStudy:
             hours=("weight", "sum"), deepest=("cut", "max"), energy=("energy", "sum")
         )
         causes.attrs["units"] = {"hours": "h", "deepest": "MW", "energy": "MWh"}
+        shares = pd.DataFrame(sources, columns=[*keys, "source", *causes]).set_index([*keys, "source"])
+        shares.attrs["units"] = causes.attrs["units"]
         replay = replay.drop(columns="weight").set_index([*keys, "snapshot"])
         replay.attrs["units"] = {"cut": "MW", "delivered": "MW", "undelivered": "MW"}
         table = pd.concat(upgrades, ignore_index=True).set_index(["year", "dispatch", "element"])
         table.attrs["units"] = {"megawatts": "MW", "cost": "USD"}
         moments = {year.year: year.snapshots for year in years}
         asked = years[0].requests
-        return cls(allocation, limiting, replay, causes, table, moments, places, asked, basis, assumptions, notes)
+        tables = (allocation, limiting, replay, causes, shares, table)
+        return cls(*tables, moments, places, asked, basis, assumptions, notes)
 
     def __repr__(self) -> str:
         requests = self.allocation.index.get_level_values("request").unique()
@@ -198,7 +209,7 @@ class ServiceStudy:
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """All tables by name, with their keys as columns."""
-        names = ("allocation", "limiters", "causes", "replay", "upgrades")
+        names = ("allocation", "limiters", "causes", "sources", "replay", "upgrades")
         return {name: getattr(self, name).reset_index() for name in names}
 
     def plot(self, request: str | None = None, year: int | None = None, dispatch: str = FIXED) -> Figure:
@@ -329,11 +340,16 @@ def _key(year: int | None) -> int | str:
     return "" if year is None else year
 
 
-def _given(year: YearAnswer, answer: MethodAnswer, cut: Floats) -> Floats:
-    """What each load delivers itself, MW, shape (I, T)."""
-    size = answer.conditional.size
-    loads = range(len(year.requests))
-    return np.array([delivered(cut[load], float(size[load]), year.reliefs[load], year.hours) for load in loads])
+def _given(year: YearAnswer, answer: MethodAnswer, load: int) -> dict[str, Floats]:
+    """What a load delivers itself by source, MW, shape (T,)."""
+    size, units = float(answer.conditional.size[load]), year.requests[load].units
+    return attributed(cuts(answer.conditional)[load], size, year.reliefs[load], units, year.hours, year.snapshots)
+
+
+def _given_out(megawatts: Floats, hours: Hours) -> dict[str, float]:
+    """Hours, deepest megawatts and energy of one source, as of `causes`."""
+    on = hours.weight * (megawatts > 0)
+    return {"hours": float(on.sum()), "deepest": float(megawatts.max()), "energy": float(on @ megawatts)}
 
 
 def _sized(year: YearAnswer, answer: MethodAnswer, load: int) -> tuple[dict[str, object], list[dict[str, object]]]:
@@ -341,7 +357,7 @@ def _sized(year: YearAnswer, answer: MethodAnswer, load: int) -> tuple[dict[str,
     request, most = year.requests[load], float(year.nameplate[load])
     firm, found = float(answer.firm.size[load]), float(answer.conditional.size[load])
     cut = cuts(answer.conditional)[load]
-    given = delivered(cut, found, year.reliefs[load], year.hours)
+    given = total(_given(year, answer, load), cut.size)
     replayed = summary(cut, given, found, year.hours)
     key = {"year": _key(year.year), "request": request.name, "dispatch": answer.method}
     by_kind = {}

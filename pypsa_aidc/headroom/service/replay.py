@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from pypsa_aidc.errors import Faults
 from pypsa_aidc.headroom.bus.base_case import Floats
 from pypsa_aidc.headroom.service.allocation import Allocation, Hours
 from pypsa_aidc.headroom.service.limits import Rows
-from pypsa_aidc.headroom.service.request import Relief
+from pypsa_aidc.headroom.service.request import UNITS, Relief, Unit
+from pypsa_aidc.network import UPS, Cooling, Genset
 
 NO_CAUSE = "unknown"
 _CUT = 1e-6
@@ -53,6 +55,34 @@ def delivered(cut: Floats, size: float, relief: Relief | None, hours: Hours) -> 
             found[t] = max(room, 0.0)
             left -= hours.step * (found[t] > 0)
     return found
+
+
+def attributed(
+    cut: Floats, size: float, relief: Relief | None, units: Sequence[Unit], hours: Hours, snapshots: pd.Index
+) -> dict[str, Floats]:
+    """What a load leaves undrawn of its cuts by source, MW, shape (T,): its relief, then its units, cheapest first."""
+    found = {} if relief is None else {relief.source: delivered(cut, size, relief, hours)}
+    day = max(1, round(24 / hours.step))
+    for unit in sorted(units, key=lambda each: each.marginal_cost):
+        left = cut - total(found, cut.size)
+        left = np.where(left > _CUT * max(1.0, size), left, 0.0)
+        scale = np.ones(cut.size)
+        if isinstance(unit, Genset):
+            own = Relief(((1, unit.p_nom),), hours=unit.run_hours)
+        else:
+            stored = unit.battery if isinstance(unit, UPS) else unit
+            own = Relief(tuple((h, stored.sustained(h * hours.step)) for h in range(1, day + 1)))
+        if isinstance(unit, Cooling):
+            # It sustains heat, and MW at the highest COP: where that is lower, more of them.
+            scale = unit.cop_of(snapshots, Faults("cooling")) / unit.cop_of(None, Faults("cooling")).max()
+        name = UNITS[type(unit)]
+        found[name] = found.get(name, np.zeros(cut.size)) + delivered(left * scale, 1.0, own, hours) / scale
+    return found
+
+
+def total(sources: Mapping[str, Floats], count: int) -> Floats:
+    """Sum of all sources, shape (T,)."""
+    return sum(sources.values(), start=np.zeros(count))
 
 
 def causes(allocation: Allocation, cut: Floats, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

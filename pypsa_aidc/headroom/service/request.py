@@ -11,6 +11,7 @@ import pandas as pd
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.headroom.bus.response import Windows, response
+from pypsa_aidc.network import UPS, Battery, Cooling, Genset
 from pypsa_aidc.training import TrainingLoad
 
 
@@ -62,6 +63,11 @@ class Budget:
         faults.raise_any()
 
 
+Unit = Battery | Genset | UPS | Cooling
+UNITS: Mapping[type, str] = {Battery: "battery", Genset: "genset", UPS: "ups", Cooling: "cooling"}
+"""What may stand behind the meter, and what tables call it."""
+
+
 @dataclass(frozen=True)
 class Relief:
     """What a load itself can leave undrawn, per MW of its size.
@@ -109,6 +115,10 @@ class Request:
     jobs
         Training loads that run there and may wait; instead of a contract. Their envelope: all of their power in the
         largest mode, for as many hours as their deadline leaves.
+    units
+        Batteries, gensets, UPS and stored cold behind its meter; with a budget, which decides the size. Of the cuts
+        they deliver what `contract` or `jobs` leave, those of the lowest marginal cost first. What is stored is full
+        again a day after it was taken; cold spares by the COP of the hour.
     power_factor
         Of the load, lagging, above 0 and at most 1; says its MVAr, which power flow in direct current does not see.
 
@@ -131,6 +141,7 @@ class Request:
     peak: float | None = None
     reliability: float = 0.95
     jobs: Sequence[TrainingLoad] = ()
+    units: Sequence[Unit] = ()
     power_factor: float = 1.0
 
     def __post_init__(self) -> None:
@@ -149,6 +160,11 @@ class Request:
         jobs = faults.listed("jobs", self.jobs, "training loads, as a list")
         for job in jobs:
             faults.kind("jobs", job, TrainingLoad, "a TrainingLoad")
+        units = faults.listed("units", self.units, "units behind the meter, as a list")
+        for unit in units:
+            faults.kind("units", unit, tuple(UNITS), "a Battery, Genset, UPS or Cooling")
+        remedy = "Of its own cuts they deliver; they make no size larger."
+        faults.require(not units or self.budget is not None, "units", len(units), "nothing without a budget", remedy)
         both = "nothing beside a contract: the same megawatts would give way twice"
         faults.require(self.contract is None or not jobs, "jobs", [getattr(job, "name", job) for job in jobs], both)
         measured = isinstance(self.contract, Surface | Contract)
@@ -176,6 +192,9 @@ class Request:
 
     def relief(self, snapshots: pd.Index, faults: Faults) -> Relief | None:
         """What it delivers itself, `None` if nothing; faults of a contract are noted under the name of the request."""
+        for unit in self.units:
+            if isinstance(unit, Cooling):
+                unit.cop_of(snapshots, faults)
         if self.jobs:
             return self._waiting(float(len(snapshots)))
         if self.contract is None:

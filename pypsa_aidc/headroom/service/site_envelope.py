@@ -13,7 +13,7 @@ from pypsa_aidc.errors import Faults
 from pypsa_aidc.fleet import Contract, Surface
 from pypsa_aidc.headroom.bus.response import Windows
 from pypsa_aidc.headroom.service.request import Request
-from pypsa_aidc.network import UPS, Battery, Genset
+from pypsa_aidc.network import UPS, Battery, Cooling, Genset
 from pypsa_aidc.training import TrainingLoad
 
 _UNITS = {"duration": "h", "mw": "MW", "depth": "MW", "usd_per_mwh": "USD/MWh"}
@@ -88,6 +88,7 @@ def site_envelope(
     genset: Genset | None = None,
     genset_reliability: float = 1.0,
     ups: UPS | None = None,
+    cooling: Cooling | None = None,
 ) -> SiteEnvelope:
     """Find how deep a site can go for how long, and attribute each megawatt to its source.
 
@@ -106,8 +107,9 @@ def site_envelope(
         USD/MWh of K and of jobs that wait.
     jobs
         Training loads that may wait; beside K only of work that K was not measured on.
-    battery, genset, ups
-        Behind the meter, with costs of their own. The battery and the UPS are full at first.
+    battery, genset, ups, cooling
+        Behind the meter, with costs of their own. Battery, UPS and stored cold are full at first; cold counts at the
+        highest of its COPs, where it spares least: with `temperature=35.0`, what it gives on a hot day.
     genset_reliability
         Share of starts in which each unit runs; of several, as many count as run with `reliability`.
 
@@ -122,7 +124,7 @@ def site_envelope(
 
     Notes
     -----
-    Cooling is not a source here. Megawatts at the IT bus count as such, not times the PUE.
+    Megawatts at the IT bus count as such, not times the PUE; those of cooling are at the meter.
 
     Examples
     --------
@@ -162,6 +164,8 @@ def site_envelope(
             sources.append(("battery", battery.sustained(hours), battery.marginal_cost, 1.0))
         if ups is not None:
             sources.append(("ups", ups.battery.sustained(hours), ups.marginal_cost, 1.0))
+        if cooling is not None:
+            sources.append(("cooling", cooling.sustained(hours), cooling.marginal_cost, 1.0))
         if genset is not None:
             megawatts, sure = _running(genset, hours, genset_reliability, reliability)
             sources.append(("genset", megawatts, genset.marginal_cost, sure))

@@ -8,13 +8,16 @@ import numpy as np
 import pandas as pd
 
 from pypsa_aidc.fleet import Contract, Megawatts, ReliefSource, Replayed, Surface, TermSheet
-from pypsa_aidc.headroom.service.request import Relief, Request
+from pypsa_aidc.headroom.service.request import UNITS, Relief, Request
+from pypsa_aidc.network import UPS, Genset
 
 if TYPE_CHECKING:
     from pypsa_aidc.headroom.service.answer import ServiceStudy
 
 _MOST_CAUSES = 10
 _FIRM = 1e-6
+_SUSTAINED = (1, 2, 4, 8)
+"""Hours for which the sheet says what a store sustains."""
 
 
 def term_sheet(study: ServiceStudy, request: Request, dispatch: str) -> TermSheet:
@@ -43,12 +46,7 @@ def term_sheet(study: ServiceStudy, request: Request, dispatch: str) -> TermShee
         reliability=request.reliability if isinstance(source, Surface) else getattr(source, "reliability", None),
         data=_data(source),
         delivered_share=source.q if isinstance(source, Contract) else None,
-        sources=None
-        if relief is None
-        else tuple(
-            ReliefSource(relief.source, kappa * largest, relief.longest if relief.source == "jobs" else hours)
-            for hours, kappa in relief.windows
-        ),
+        sources=_sources(request, relief, largest) or None,
         exit_upgrade=None if firm else _upgrade(study, dispatch),
         exit_date=_exit(rows, years),
         replay=tuple(
@@ -76,6 +74,21 @@ def _ignored() -> Any:
 
 def _by_year(values: pd.Series, years: dict[Any, int | None]) -> tuple[Megawatts, ...]:
     return tuple(Megawatts(max(float(value), 0.0), years[label]) for label, value in values.items())
+
+
+def _sources(request: Request, relief: Relief | None, largest: float) -> tuple[ReliefSource, ...]:
+    """Relief by duration, and what the units behind the meter sustain."""
+    found = []
+    if relief is not None:
+        longest = relief.longest if relief.source == "jobs" else None
+        found = [ReliefSource(relief.source, kappa * largest, longest or hours) for hours, kappa in relief.windows]
+    for unit in request.units:
+        if isinstance(unit, Genset):
+            found.append(ReliefSource("genset", unit.p_nom, permit_hours=unit.run_hours))
+        else:
+            stored = unit.battery if isinstance(unit, UPS) else unit
+            found += [ReliefSource(UNITS[type(unit)], stored.sustained(hours), hours) for hours in _SUSTAINED]
+    return tuple(found)
 
 
 def _depth(request: Request, relief: Relief | None) -> float | None:

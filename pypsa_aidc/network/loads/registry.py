@@ -218,11 +218,11 @@ def remove(n: pypsa.Network, name: str) -> None:
 
 def behind_the_meter(n: pypsa.Network, name: str) -> dict[str, list[str]]:
     """Names of what `n.aidc.add_behind_the_meter` has added to a load, by component."""
-    own = re.compile(re.escape(name) + " (battery|UPS|genset( [0-9]+)?)")
+    own = re.compile(re.escape(name) + " (battery|UPS|cooling|genset( [0-9]+)?)")
     found = {}
     for component in ("StorageUnit", "Generator"):
         carrier = n.c[component].static["carrier"]
-        made = names(carrier.index[carrier.isin(("AIDC battery", "AIDC UPS", "AIDC genset"))])
+        made = names(carrier.index[carrier.isin(("AIDC battery", "AIDC UPS", "AIDC genset", "AIDC cooling"))])
         found[component] = [unit for unit in made if own.fullmatch(unit)]
     return found
 

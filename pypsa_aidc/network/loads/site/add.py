@@ -256,7 +256,13 @@ def update(
     pool = old.spec.gpus if gpus is None else int(gpus)
     loads = _loads(n, name, list(old.jobs.values()) if chosen is None else chosen, None, pool, faults, old.loads)
     given = {"pue": pue, "base_load": base_load, "gpu_value": gpu_value, "windows": windows}
-    series = {key: span for key, span in old.spec.series.items() if given[key] is None}
+    for key in ("pue", "base_load") if "cooling" in old.spec.series else ():
+        remedy = "n.aidc.remove the site, and add it again with its cooling."
+        faults.require(
+            given[key] is None, key, "another", "the one that the cooling behind its meter was added to", remedy
+        )
+    faults.raise_any()
+    series = {key: span for key, span in old.spec.series.items() if given.get(key) is None}
     series |= coverage(n, pue=overhead, base_load=base, gpu_value=worth) | declared
     flat = old.spec.gpu_value if worth is None else 0.0 if isinstance(worth, pd.Series) else worth
     kept = old.spec.windows if windows is None else split
