@@ -13,7 +13,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pypsa_aidc
-from pypsa_aidc.cli import dispatch, files, fleet, headroom, modes, report, screen, study, surface, sweep, terms
+from pypsa_aidc.cli import (
+    adequacy,
+    dispatch,
+    files,
+    fleet,
+    headroom,
+    modes,
+    report,
+    screen,
+    study,
+    surface,
+    sweep,
+    terms,
+)
 from pypsa_aidc.cli.reply import quiet_process, told
 from pypsa_aidc.cli.verb import Verb, offered, plainly
 from pypsa_aidc.errors import AIDCError, InputError, NotSolvedError
@@ -63,6 +76,7 @@ for call in (
     screen.screen,
     headroom.headroom,
     study.study,
+    adequacy.adequacy,
     terms.terms,
 ):
     app.command(call.__name__, cls=Verb)(offered(call))

@@ -49,6 +49,7 @@ VERBS = (
     "screen",
     "headroom",
     "study",
+    "adequacy",
     "terms",
 )
 """Each may have a section in the file."""

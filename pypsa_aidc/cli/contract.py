@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pypsa_aidc import fleet as fleets
+from pypsa_aidc.errors import Faults
 
 PortfolioOption = Annotated[
     str, typer.Option(help="Clusters of an envelope: all, supported (of at least 0.02 MW), or names with commas.")
@@ -46,3 +47,33 @@ def contract_of(
     )
     peak = float(fleets.Envelope(load.data.sel(cluster=list(clusters))).facility.max())
     return load, terms, peak
+
+
+def relief_of(
+    faults: Faults,
+    surface: Path | None,
+    envelope: Path | None,
+    portfolio: str,
+    duration: int | None,
+    reliability: float | None,
+    q: float | None,
+    peak: float | None,
+) -> tuple[fleets.Surface | fleets.Contract | None, float | None]:
+    """Relief by duration from a file, and the peak of the fleet it belongs to; what has no use for it is refused."""
+    faults.require(surface is None or envelope is None, "--surface, --envelope", "both", "one of them")
+    for name, value in (("--reliability", reliability), ("--peak", peak)):
+        given = surface is not None or envelope is not None
+        faults.require(value is None or given, name, value, "nothing without --surface or --envelope")
+    for name, value in (("--duration", duration), ("--q", q)):
+        remedy = "A surface has all durations, and its own q." if surface is not None else ""
+        faults.require(value is None or envelope is not None, name, value, "nothing without --envelope", remedy)
+    faults.require(portfolio == "all" or envelope is not None, "--portfolio", portfolio, "nothing without --envelope")
+    if surface is not None:
+        faults.number("--peak", peak, above=0, remedy="MW at the meter of the fleet that K was measured on.")
+    faults.raise_any()
+    if surface is not None:
+        return fleets.Surface.read(surface), peak
+    if envelope is None:
+        return None, None
+    _, terms, highest = contract_of(envelope, portfolio, duration, reliability, q)
+    return terms, highest if peak is None else peak

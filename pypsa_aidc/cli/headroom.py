@@ -10,10 +10,10 @@ import typer
 
 from pypsa_aidc import fleet as fleets
 from pypsa_aidc import network as networks
-from pypsa_aidc.cli.contract import RELIABILITY, PortfolioOption, contract_of
+from pypsa_aidc.cli.contract import RELIABILITY, PortfolioOption, relief_of
 from pypsa_aidc.cli.reply import Reply, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption
-from pypsa_aidc.errors import Faults, InputError, near
+from pypsa_aidc.errors import InputError, near
 from pypsa_aidc.plain import counted
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def headroom(
     for name in bus or ():
         known = opened.buses.index
         faults.require(name in known, "--bus", name, "a bus of the network", near(name, known))
-    contract, largest = _contract(faults, surface, envelope, portfolio, duration, reliability, q, peak)
+    contract, largest = relief_of(faults, surface, envelope, portfolio, duration, reliability, q, peak)
     if dry_run:
         what = f"{len(bus or opened.buses)} buses in {len(opened.snapshots)} snapshots"
         reply.rehearsed({"network": network}, what, out)
@@ -144,36 +144,6 @@ def _draw(result: BusHeadroom, reply: Reply, n: pypsa.Network, page: Path | None
             reply.line(f"wrote {page}")
     except InputError as error:
         reply.note(f"no map: {error}")
-
-
-def _contract(
-    faults: Faults,
-    surface: Path | None,
-    envelope: Path | None,
-    portfolio: str,
-    duration: int | None,
-    reliability: float | None,
-    q: float | None,
-    peak: float | None,
-) -> tuple[fleets.Surface | fleets.Contract | None, float | None]:
-    """Relief by duration from a file, and the peak of the fleet it belongs to; what has no use for it is refused."""
-    faults.require(surface is None or envelope is None, "--surface, --envelope", "both", "one of them")
-    for name, value in (("--reliability", reliability), ("--peak", peak)):
-        given = surface is not None or envelope is not None
-        faults.require(value is None or given, name, value, "nothing without --surface or --envelope")
-    for name, value in (("--duration", duration), ("--q", q)):
-        remedy = "A surface has all durations, and its own q." if surface is not None else ""
-        faults.require(value is None or envelope is not None, name, value, "nothing without --envelope", remedy)
-    faults.require(portfolio == "all" or envelope is not None, "--portfolio", portfolio, "nothing without --envelope")
-    if surface is not None:
-        faults.number("--peak", peak, above=0, remedy="MW at the meter of the fleet that K was measured on.")
-    faults.raise_any()
-    if surface is not None:
-        return fleets.Surface.read(surface), peak
-    if envelope is None:
-        return None, None
-    _, terms, highest = contract_of(envelope, portfolio, duration, reliability, q)
-    return terms, highest if peak is None else peak
 
 
 def _fit(result: BusHeadroom, size: float, buses: pd.Index, rows: int, snapshots: int, reply: Reply) -> None:

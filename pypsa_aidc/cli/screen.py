@@ -118,7 +118,7 @@ def screen(
     reply.synthetic = made.synthetic
     reply.line(f"{tidy}\n{tidy.source}, column '{tidy.column}'")
     open_options = {"--stamps": stamps, "--timezone": timezone}
-    _tell(tidy, reply, [name for name, value in open_options.items() if value is None])
+    tell_demand(tidy, reply, [name for name, value in open_options.items() if value is None])
     if dry_run:
         what = f"{len(shapes)} representations at {len(margins) * len(budgets)} caps and budgets, {alignments}"
         reply.rehearsed({"demand": demand or BUNDLED, "envelope": envelope}, what, out)
@@ -180,7 +180,7 @@ def _demand(
     return headrooms.clean(found, gaps=gaps, limit=limit)  # type: ignore[arg-type]
 
 
-def _tell(tidy: headrooms.Demand, reply: Reply, assumed: list[str]) -> None:
+def tell_demand(tidy: headrooms.Demand, reply: Reply, assumed: list[str]) -> None:
     """Say how hours were read, and which of them were cleaned."""
     if tidy.stamps:
         text = f"stamps: {tidy.stamps}; the first hour starts {tidy.hours[0]:%Y-%m-%d %H:%M} UTC"

@@ -1,4 +1,4 @@
-"""What dispatch, fleet, surface, screen, headroom and report answer to people, to programs, and with --quiet."""
+"""What each verb with results answers to people, to programs, and with --quiet."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ VERBS = {
     "screen": ("mine-region.nc", *SCREEN, "--no-calls", "--no-figures"),
     "headroom": ("triangle.nc",),
     "study": ("study.yaml",),
+    "adequacy": ("triangle.nc", "--units", "units.csv", "--load", "600", "--trials", "2"),
     "terms": ("east.terms.json",),
     "report": ("solved.nc",),
 }
@@ -69,6 +70,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mine.export_to_netcdf(folder / "solved.nc")
     triangle().export_to_netcdf(folder / "triangle.nc")
     (folder / "study.yaml").write_text(STUDY)
+    (folder / "units.csv").write_text("name,mttf,mttr\nG,9,1\n")
     TermSheet(id="east", nameplate_mw=300.0).write(folder / "east.terms.json")
     hours = [generic_rows().with_columns(hour=pl.col("hour") + 2 * pair) for pair in range(HOURS // 2)]
     made.write(pl.concat(hours), folder / "trace" / "pods.csv")

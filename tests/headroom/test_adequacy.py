@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pypsa
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from pypsa_aidc.cli.adequacy import adequacy as verb
+from pypsa_aidc.cli.verb import offered
 from pypsa_aidc.errors import InputError
 from pypsa_aidc.headroom import adequacy, network_zones
 from pypsa_aidc.headroom.capacity.units import draw_outages
@@ -155,3 +161,31 @@ def test_wrong_units_are_refused_together() -> None:
     told = [fault.where for fault in error.value.faults]
     for name in ("demand", "zone", "trials", "units, b, p_nom", "units, a, forced_outage_rate", "units, b, mttr"):
         assert name in told
+
+
+def test_the_verb_counts_units_and_no_aidc_of_a_network(tmp_path: Path) -> None:
+    """Two of 50 MW, out one hour in ten: of 60 MW lack 10 with one out, 60 with both; of 80 MW 30 and 80."""
+    n = pypsa.Network(snapshots=pd.date_range("2030-01-01", periods=48, freq="h"))
+    n.add("Bus", "b")
+    n.add("Generator", ["one", "two"], bus="b", p_nom=50.0, carrier="gas")
+    n.add("Generator", "shedding", bus="b", p_nom=1e4, marginal_cost=1e4)
+    n.add("Load", "L", bus="b", p_set=60.0)
+    n.aidc.add_fleet("fleet", bus="b", p_nom=30.0, relief=0.5)
+    n.export_to_netcdf(tmp_path / "n.nc")
+    (tmp_path / "units.csv").write_text("carrier,forced_outage_rate\ngas,0.1\n")
+    app = typer.Typer()
+    app.command()(offered(verb))
+    options = ["--units", tmp_path / "units.csv", "--mttr", 2, "--load", 20, "--resource", 10, "--trials", 4000]
+    command = [str(each) for each in (tmp_path / "n.nc", *options, "--out", tmp_path / "out")]
+    told = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
+    rows = pd.read_csv(tmp_path / "out" / "adequacy.csv", index_col="case")
+    exact = {"without the load": (10, 60), "with the load": (30, 80), "with the load and its relief": (20, 70)}
+    for case, (one, both) in exact.items():
+        row = rows.loc[case]
+        assert abs(row["eue"] - 48 * (0.18 * one + 0.01 * both)) < 4 * row["eue_error"]
+        assert abs(row["lolh"] - 48 * 0.19) < 4 * row["lolh_error"]
+    assert told["elcc"] == pytest.approx(10.0)
+    assert any("fleet" in note for note in told["notes"])
+    assert any("shedding" in note for note in told["notes"])
+    missing = CliRunner().invoke(app, [*command, "--region", "8910"])
+    assert isinstance(missing.exception, InputError)

@@ -11,7 +11,8 @@ import pypsa
 from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults
-from pypsa_aidc.network.carriers import electric
+from pypsa_aidc.network.carriers import backstops, electric
+from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.pypsa_api import columns
 
 Floats = NDArray[np.float64]
@@ -49,7 +50,8 @@ def network_zones(n: pypsa.Network, rates: pd.DataFrame, zones: pd.Series | None
     Parameters
     ----------
     n
-        Network. Transfer between two zones is the sum of the ratings of lines, transformers and links between them.
+        Network. Its AIDCs, and generators that stand for load not served, are left out. Transfer between two zones is
+        the sum of the ratings of lines, transformers and links between them.
     rates
         Rates of outages by generator, or by carrier: columns `mttf` and `mttr` (h), or `forced_outage_rate`. Who is in
         neither has no outages.
@@ -66,7 +68,8 @@ def network_zones(n: pypsa.Network, rates: pd.DataFrame, zones: pd.Series | None
         Buses without a zone, or columns that are no rates.
     """
     faults = Faults("network_zones")
-    buses = n.buses.index[electric(n)]
+    parts = {part for load in loads(n).values() for own in load.parts.values() for part in own}
+    buses = n.buses.index[electric(n)].difference(list(parts), sort=False)
     zone = pd.Series("all", buses) if zones is None else zones.reindex(buses)
     lost = [str(bus) for bus in zone.index[zone.isna()]]
     faults.require(not lost, "zones", lost[:5], "a zone for each bus of the grid")
@@ -75,11 +78,13 @@ def network_zones(n: pypsa.Network, rates: pd.DataFrame, zones: pd.Series | None
     faults.raise_any()
     names = sorted(zone.unique())
     drawn = n.get_switchable_as_dense("Load", "p_set")
-    live = n.loads.index[n.loads["active"] & n.loads["bus"].isin(buses)]
+    live = n.loads.index[n.loads["active"] & n.loads["bus"].isin(buses) & ~n.loads.index.isin(list(parts))]
     demand = pd.DataFrame(0.0, n.snapshots, names)
     for name in live:
         demand[zone[n.loads.at[name, "bus"]]] -= float(n.loads.at[name, "sign"]) * drawn[name]
+    shed = backstops(n).index
     found = n.generators[n.generators["active"] & (n.generators["sign"] > 0) & n.generators["bus"].isin(buses)]
+    found = found.drop(index=[name for name in found.index if name in parts or name in shed])
     units = pd.DataFrame({"p_nom": found["p_nom"].astype(float), "zone": found["bus"].map(zone)})
     for column in RATES:
         if column in rates:
@@ -97,8 +102,10 @@ def network_zones(n: pypsa.Network, rates: pd.DataFrame, zones: pd.Series | None
                 pair = (min(zone[bus0], zone[bus1]), max(zone[bus0], zone[bus1]))
                 transfer[pair] = transfer.get(pair, 0.0) + float(megawatts)
     storing = len(n.storage_units) + len(n.stores)
-    notes = (f"{storing} storage units and stores are not counted",) if storing else ()
-    return Zones(demand, units, columns(share, series), transfer, notes)
+    notes = [f"{storing} storage units and stores are not counted"] if storing else []
+    notes += [f"AIDCs of the network are not counted: {', '.join(loads(n))}"] if parts else []
+    notes += [f"generators that stand for load not served are no units: {', '.join(shed)}"] if len(shed) else []
+    return Zones(demand, units, columns(share, series), transfer, tuple(notes))
 
 
 def rates_of(units: pd.DataFrame, mttr: float | None, faults: Faults) -> pd.DataFrame:
