@@ -13,7 +13,9 @@ import pypsa
 import pytest
 
 import pypsa_aidc as aidc
+from pypsa_aidc.network import Battery
 from tests.network.test_matpower import CASE
+from tests.network.tiny import QUIET, site
 
 pytestmark = pytest.mark.smoke
 
@@ -233,6 +235,40 @@ def test_a_case_with_an_aidc_goes_out_and_comes_back(tmp_path: Path, small: pyps
     for each in (expected, back):
         assert each.pf()["converged"].all(axis=None)
     np.testing.assert_allclose(back.buses_t.v_mag_pu.iloc[0], expected.buses_t.v_mag_pu.iloc[0], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def solved_with_aidcs() -> pypsa.Network:
+    """Town loads at B and C; a fleet with relief at B, another with a battery at C, and a site with a battery at C."""
+    n = pypsa.Network(snapshots=range(4))
+    n.add("Carrier", "AC")
+    n.add("Bus", ["A", "B", "C"], carrier="AC", v_nom=220.0)
+    for name, bus0, bus1 in (("AB", "A", "B"), ("BC", "B", "C"), ("CA", "C", "A")):
+        n.add("Line", name, bus0=bus0, bus1=bus1, x=0.1, r=0.01, s_nom=500.0)
+    n.add("Generator", "G", bus="A", p_nom=500.0, marginal_cost=[10.0, 90.0, 20.0, 300.0])
+    n.add("Load", ["LB", "LC"], bus=["B", "C"], p_set=[40.0, 25.0])
+    n.aidc.add_fleet("east", bus="B", p_nom=20.0, relief=0.25, marginal_cost=50.0)
+    n.aidc.add_fleet("west", bus="C", p_nom=30.0)
+    site(n, bus="C", base_load=2.0)
+    for name in ("west", "dc"):
+        n.aidc.add_behind_the_meter(name, battery=Battery(p_nom=1.5, e_nom=3.0))
+    n.aidc.optimize(**QUIET)
+    return n
+
+
+@pytest.mark.parametrize("suffix", ["m", "raw"])
+def test_fleets_and_sites_are_loads_of_a_case(tmp_path: Path, solved_with_aidcs: pypsa.Network, suffix: str) -> None:
+    n = solved_with_aidcs
+    n.aidc.export(tmp_path / f"out.{suffix}", snapshot=3)
+    back = aidc.from_case(tmp_path / f"out.{suffix}", dispatch=True)
+    found = back.loads.groupby("bus")["p_set"].sum()
+    given = n.storage_units_t.p.loc[3]
+    assert given.min() > 1.0
+    # The dear hour: a quarter of 20 MW is not drawn; what the site's battery gives, its meter does not show.
+    meter = 1.25 * (n.aidc.power().loc[3, ("dc", "IT")] - given["dc battery"])
+    expected = {"2": 40.0 + 15.0, "3": 25.0 + 30.0 - given["west battery"] + meter}
+    assert found.to_dict() == pytest.approx(expected, abs=1e-6)
+    assert back.generators["p_set"].sum() == pytest.approx(sum(expected.values()), abs=0.01)
 
 
 PUBLISHED = importlib.util.find_spec("andes")

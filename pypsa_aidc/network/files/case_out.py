@@ -53,6 +53,11 @@ def case_text(n: pypsa.Network, suffix: str, snapshot: Any, power_factor: float,
         load.remove(plain, name)
     for name, _, power in drawn:
         faults.require(math.isfinite(power), f"power of {name!r} at {snapshot}", power, "a number", "Solve it first.")
+    # What stands at a bus of its own, such as a battery, its meter has already.
+    for component, inside in _without_bus(plain).items():
+        apart = component not in plain.branch_components
+        faults.require(apart, component, inside[:3], "no branches from the own bus of an AIDC to others")
+        plain.remove(component, inside)
     foreign = list(plain.buses.index[~electric(plain)][:3])
     faults.require(not foreign, "buses", foreign, "buses of the grid alone")
     extendable = [name for c in plain.components for name in _extendable(c.static)]
@@ -88,6 +93,17 @@ def case_text(n: pypsa.Network, suffix: str, snapshot: Any, power_factor: float,
     return powerio.emit(powerio.parse(io.StringIO(text), format="matpower"), WRITTEN[suffix]).text or ""
 
 
+def _without_bus(n: pypsa.Network) -> dict[str, list[str]]:
+    """Names of components, by kind, whose bus is not there."""
+    found: dict[str, list[str]] = {}
+    for c in n.components:
+        for column in c.static if c.name not in ("Bus", "SubNetwork") else ():
+            if re.fullmatch("bus[0-9]*", str(column)) and len(c.static):
+                lost = c.static.index[~c.static[column].isin(["", *n.buses.index])]
+                found[c.name] = list(dict.fromkeys([*found.get(c.name, []), *lost]))
+    return {name: rows for name, rows in found.items() if rows}
+
+
 def _extendable(static: pd.DataFrame) -> list[str]:
     columns = [column for column in static if str(column).endswith("_nom_extendable")]
     return [str(name) for column in columns for name in static.index[static[column].astype(bool)]]
@@ -104,14 +120,14 @@ def _as_loads(n: pypsa.Network) -> None:
 
 
 def _with_voltages(text: str, n: pypsa.Network) -> str:
-    """Give generators the voltage of their bus, and limits of reactive power that are numbers."""
+    """Give generators the voltage of their bus, and all rows limits that are numbers, which readers want."""
     set_to = dict(zip(range(1, len(n.buses) + 1), n.buses["v_mag_pu_set"], strict=True))
 
     def row(found: re.Match[str]) -> str:
         cells = found.group(0).rstrip(";").split("\t")
         cells[6] = repr(float(set_to[int(cells[1])]))
-        cells = [cell.replace("inf", _NO_LIMIT) for cell in cells]
         return "\t".join(cells) + ";"
 
     head, table, rest = re.split(r"(mpc\.gen = \[.*?\];)", text, maxsplit=1, flags=re.DOTALL)
-    return head + re.sub(r"^\t.*;$", row, table, flags=re.MULTILINE) + rest
+    text = head + re.sub(r"^\t.*;$", row, table, flags=re.MULTILINE) + rest
+    return re.sub(r"(?<=\t)(-?)inf(?=[\t;])", rf"\g<1>{_NO_LIMIT}", text)
