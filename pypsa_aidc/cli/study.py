@@ -10,6 +10,7 @@ import typer
 from pypsa_aidc import network as networks
 from pypsa_aidc.cli.reply import Reply, file_stem, silenced_stdout
 from pypsa_aidc.cli.verb import DryRunOption, SettingsOption
+from pypsa_aidc.errors import InputError
 from pypsa_aidc.plain import counted
 
 if TYPE_CHECKING:
@@ -90,7 +91,13 @@ def study(
     alone = not (year and batch.networks)
     faults.require(alone, "--year", year, "nothing beside networks, which have years of their own")
     faults.raise_any()
-    opened = {int(when): networks.load(config.parent / name) for when, name in (batch.networks or {}).items()}
+    opened = {}
+    for when, name in (batch.networks or {}).items():
+        try:
+            opened[int(when)] = networks.load(config.parent / name)
+        except InputError as error:
+            faults.also(error.faults)
+    faults.raise_any()
     first = networks.load(network) if network is not None else next(iter(opened.values()))
     jobs = batch.loads(config.parent)
     requests = [each.request(config.parent, jobs) for each in batch.requests]

@@ -329,6 +329,9 @@ def test_years() -> None:
     assert dated.allocation["firm"].tolist() == pytest.approx([10.0, 80.0])
     networks = n.aidc.study(request, contingencies="all", years={2030: two_lines(), 2031: n}, redispatch=False)
     assert networks.allocation["firm"].tolist() == pytest.approx([10.0, 80.0])
+    first = n.aidc.study(request, years=[2030], upgrades=[Upgrade("1", 2032, 5.0)], redispatch=False)
+    told = [note for note in first.notes if "not studied" in note]
+    assert [note.split(" is after")[0] for note in told] == ["nameplate of one in 2031", "Line 1 in 2032"]
 
 
 def test_relief_delivers_what_its_windows_allow() -> None:
@@ -356,6 +359,10 @@ def test_what_is_wrong_is_refused_together() -> None:
     told = str(error.value)
     for word in ("'C'", "each name once", "'Line 9'", "'Bus'", "each year once", "'best'", "'x'"):
         assert word in told
+    with pytest.raises(InputError) as error:
+        n.aidc.study(wrong[:1], years={2030: n, 2031: None})
+    assert "'C'" in str(error.value)
+    assert "2031" in str(error.value)
     with pytest.raises(InputError) as error:
         Budget(hours=2, longest=4, events=3)
     assert len(error.value.faults) == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,6 +150,7 @@ def service_study(
         there = [each for each in (outage.present(network) for outage in outages) if each is not None]
         parts.append(_of_year(network, year, batch, reliefs[year], there, options))
     notes = [note for part in parts for note in part.notes]
+    notes += _later(batch, upgrades, [year for year in networks if year is not None])
     made_up = [request.name for request in batch if is_synthetic(request.contract)]
     if made_up:
         notes.append(f"the relief of {', '.join(made_up)} is that of a synthetic fleet")
@@ -210,7 +211,8 @@ def check_study(
     UnsupportedError
         Networks with scenarios.
     """
-    if any(each.has_scenarios for each in (years.values() if isinstance(years, Mapping) else [n])):
+    given = [each for each in years.values() if isinstance(each, pypsa.Network)] if isinstance(years, Mapping) else [n]
+    if any(each.has_scenarios for each in given):
         raise UnsupportedError(
             "a service study of a network with scenarios: megawatts are allocated in one network. Take one of the "
             "scenarios (n.get_scenario(...)) and study each."
@@ -241,6 +243,15 @@ def check_study(
             reliefs[year] = [request.relief(moments, faults) for request in batch]
     faults.raise_any()
     return batch, networks, outages, reliefs
+
+
+def _later(batch: Sequence[Request], upgrades: Sequence[Upgrade], years: Sequence[int]) -> Iterator[str]:
+    """Say what begins after the last year that is studied."""
+    dated = [(f"nameplate of {each.name}", each.nameplate) for each in batch if isinstance(each.nameplate, Mapping)]
+    begins = [(what, year) for what, steps in dated for year in steps] + [(each.label, each.year) for each in upgrades]
+    for what, year in begins:
+        if years and year > max(years):
+            yield f"{what} in {year} is after {max(years)}, the last year with a network: it is not studied"
 
 
 @dataclass(frozen=True)
