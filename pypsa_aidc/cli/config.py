@@ -11,11 +11,11 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-import pandas as pd
 import pypsa
 
 from pypsa_aidc.cli.document import read
 from pypsa_aidc.cli.requests import RatingsConfig, RequestConfig, UpgradeConfig
+from pypsa_aidc.cli.series import SeriesConfig, ValuesConfig
 from pypsa_aidc.cli.typed import BAD, build, descriptions
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.network import add
@@ -67,48 +67,6 @@ def within(n: pypsa.Network | None, folder: Path) -> Iterator[None]:
         _place.reset(token)
 
 
-@dataclass(frozen=True)
-class SeriesConfig:
-    """A series in a CSV file beside the configuration: snapshots in its first column.
-
-    Parameters
-    ----------
-    file
-        Path, relative to the configuration.
-    column
-        Name of the column.
-    """
-
-    file: str
-    column: str
-
-    def series(self, folder: Path) -> pd.Series:
-        """Read the series, its labels as dates where they are dates.
-
-        Raises
-        ------
-        InputError
-            No such file or column.
-        """
-        path = folder / self.file
-        faults = Faults(str(path))
-        try:
-            table = pd.read_csv(path, index_col=0)
-        except (OSError, ValueError) as error:
-            faults.add("file", str(path), f"a readable CSV file ({error})")
-            raise InputError(faults.subject, tuple(faults)) from error
-        faults.require(self.column in table, "column", self.column, f"one of {', '.join(map(str, table.columns))}")
-        faults.raise_any()
-        series = table[self.column]
-        if not pd.api.types.is_numeric_dtype(series.index):
-            dates = pd.to_datetime(pd.Series(series.index), errors="coerce")
-            faults.require(not dates.isna().any(), "first column", list(series.index[:2]), "dates or numbers")
-            faults.raise_any()
-            series = series.set_axis(pd.DatetimeIndex(dates))
-        return series
-
-
-ValuesConfig = float | tuple[float, ...] | SeriesConfig
 _GENERATION = ("candidates", "precision", "recipe", "strict", "memory", "efficiency", "communication_w")
 
 

@@ -3,13 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
+from pypsa_aidc.cli.series import SeriesConfig, ValuesConfig
 from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.fleet import Surface
 from pypsa_aidc.headroom import Budget, Ratings, Request, Upgrade
+from pypsa_aidc.network import UPS, Battery, Cooling, Genset
 from pypsa_aidc.training import TrainingLoad
+
+
+@dataclass(frozen=True)
+class CoolingConfig:
+    """Cold that is stored, and lets chillers stand still for a while.
+
+    Parameters
+    ----------
+    heat
+        MW of heat that it can take off the chillers: no more than is there in each hour.
+    e_nom
+        MWh of heat that it can take in all.
+    cop
+        MW of heat for each MW of electricity: a number, pairs of outdoor temperature, °C, and COP, or a column of a CSV
+        file.
+    temperature
+        Outdoors, °C, with pairs: a number, one for each snapshot, or a column of a CSV file.
+    recharge
+        MW of heat by which chillers can do more than they have to; as much as heat if left out.
+    loss
+        Share of the cold that is lost each hour.
+    marginal_cost
+        USD for each MWh that is spared.
+    """
+
+    heat: float
+    e_nom: float
+    cop: float | tuple[tuple[float, float], ...] | SeriesConfig
+    temperature: ValuesConfig | None = None
+    recharge: float | None = None
+    loss: float = 0.0
+    marginal_cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not any(isinstance(each, SeriesConfig) for each in (self.cop, self.temperature)):
+            self.cooling(Path())
+
+    def cooling(self, folder: Path) -> Cooling:
+        """Return the cooling; files are relative to a folder."""
+        given: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, value in given.items():
+            given[name] = value.series(folder) if isinstance(value, SeriesConfig) else value
+        return Cooling(**given)
 
 
 @dataclass(frozen=True)
@@ -36,6 +82,8 @@ class RequestConfig:
         Of a surface.
     site
         What it delivers itself: name of a site of this file, whose jobs may wait.
+    battery, genset, ups, cooling
+        Behind its meter: what they deliver of its cuts beside; with a budget.
     power_factor
         Of the load, lagging.
     """
@@ -49,6 +97,10 @@ class RequestConfig:
     peak: float | None = None
     reliability: float = 0.95
     site: str | None = None
+    battery: Battery | None = None
+    genset: Genset | None = None
+    ups: UPS | None = None
+    cooling: CoolingConfig | None = None
     power_factor: float = 1.0
 
     def __post_init__(self) -> None:
@@ -59,7 +111,7 @@ class RequestConfig:
         faults.require(self.surface is None or self.peak is not None, "peak", None, "MW of the fleet of the surface")
         faults.require(self.surface is not None or self.peak is None, "peak", self.peak, "nothing without a surface")
         try:
-            self._made(reliability=self.reliability)
+            self._made(None, reliability=self.reliability)
         except InputError as error:
             faults.also(error.faults)
         faults.raise_any()
@@ -68,17 +120,23 @@ class RequestConfig:
         """Return the request; files are relative to a folder, `jobs` those of the sites of the file."""
         if self.surface is not None:
             surface = Surface.read(folder / self.surface)
-            return self._made(contract=surface, peak=self.peak, reliability=self.reliability)
+            return self._made(folder, contract=surface, peak=self.peak, reliability=self.reliability)
         if self.site is not None:
             faults = Faults(f"request {self.name!r}")
             faults.require(self.site in jobs, "site", self.site, f"one of the sites {', '.join(jobs) or 'of the file'}")
             faults.raise_any()
-            return self._made(jobs=jobs[self.site])
-        return self._made(contract=None if self.windows is None else _by_number(self.windows))
+            return self._made(folder, jobs=jobs[self.site])
+        return self._made(folder, contract=None if self.windows is None else _by_number(self.windows))
 
-    def _made(self, **relief: object) -> Request:
+    def _made(self, folder: Path | None, **relief: object) -> Request:
+        """Request with its relief; without a folder, for what can be checked before any file is read."""
         nameplate = _by_number(self.nameplate) if isinstance(self.nameplate, Mapping) else self.nameplate
-        own = {"budget": self.budget, "power_factor": self.power_factor}
+        units: list[Any] = [
+            each for each in (self.battery, self.genset, self.ups) if isinstance(each, Battery | Genset | UPS)
+        ]
+        if isinstance(self.cooling, CoolingConfig):
+            units.append(Cooling(heat=1.0, e_nom=1.0, cop=1.0) if folder is None else self.cooling.cooling(folder))
+        own = {"budget": self.budget, "power_factor": self.power_factor, "units": units}
         return Request(name=self.name, bus=self.bus, nameplate=nameplate, **own, **relief)  # type: ignore[arg-type]
 
 

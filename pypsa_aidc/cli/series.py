@@ -1,11 +1,12 @@
-"""Files of stamps and values that stand beside a trace: demand, temperature, PUE."""
+"""Files of stamps and values that stand beside a trace or a configuration: demand, temperature, PUE."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pypsa_aidc.errors import Faults
+from pypsa_aidc.errors import Faults, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,3 +44,49 @@ def stamped_series(faults: Faults, option: str, path: str | Path, zone: str | No
         faults.add("--zone", zone, "a time zone, e.g. America/Chicago")
         faults.raise_any()
     return pd.Series(numbers.to_numpy(float), stamps)[stamps.notna()]
+
+
+@dataclass(frozen=True)
+class SeriesConfig:
+    """A series in a CSV file beside the configuration: snapshots in its first column.
+
+    Parameters
+    ----------
+    file
+        Path, relative to the configuration.
+    column
+        Name of the column.
+    """
+
+    file: str
+    column: str
+
+    def series(self, folder: Path) -> pd.Series[float]:
+        """Read the series, its labels as dates where they are dates.
+
+        Raises
+        ------
+        InputError
+            No such file or column.
+        """
+        import pandas as pd
+
+        path = folder / self.file
+        faults = Faults(str(path))
+        try:
+            table = pd.read_csv(path, index_col=0)
+        except (OSError, ValueError) as error:
+            faults.add("file", str(path), f"a readable CSV file ({error})")
+            raise InputError(faults.subject, tuple(faults)) from error
+        faults.require(self.column in table, "column", self.column, f"one of {', '.join(map(str, table.columns))}")
+        faults.raise_any()
+        series = table[self.column]
+        if not pd.api.types.is_numeric_dtype(series.index):
+            dates = pd.to_datetime(pd.Series(series.index), errors="coerce")
+            faults.require(not dates.isna().any(), "first column", list(series.index[:2]), "dates or numbers")
+            faults.raise_any()
+            series = series.set_axis(pd.DatetimeIndex(dates))
+        return series
+
+
+ValuesConfig = float | tuple[float, ...] | SeriesConfig

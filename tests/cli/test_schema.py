@@ -85,6 +85,14 @@ NUMBERS = """
         rules: {segments: [0.5, 0.5], jump: 2, progress: 1, restart_energy: 1}
 requests:
   - {name: east, bus: B, nameplate: {"2027": 300}, budget: {hours: 1, depth: 0.4}, power_factor: 0.9, reliability: 0.9}
+  - name: west
+    bus: B
+    nameplate: 300
+    budget: {hours: 1}
+    battery: {p_nom: 1, e_nom: 1, efficiency: 0.9, marginal_cost: 1}
+    genset: {p_nom: 1, run_hours: 1, units: 2, marginal_cost: 1}
+    ups: {p_nom: 1, minutes: 2, ride_through_minutes: 1, efficiency: 0.9}
+    cooling: {heat: 1, e_nom: 1, cop: 4, recharge: 1, loss: 0.1}
 upgrades: [{element: L, year: 2027, megawatts: 3}]
 ratings: {season: {"1": 1.1}, emergency: 1.2, outage_hours: 2}
 """
@@ -99,7 +107,7 @@ def replaced(value: Any, number: float) -> Any:
     return number if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-@pytest.mark.parametrize(("number", "named"), [(-1000, 62), (1000, 12)])
+@pytest.mark.parametrize(("number", "named"), [(-1000, 79), (1000, 16)])
 def test_the_schema_has_the_ranges_of_the_reader(
     schema: dict[str, Any], tmp_path: Path, number: int, named: int
 ) -> None:

@@ -10,7 +10,8 @@ import pypsa
 import pytest
 from scipy.optimize import linprog
 
-from pypsa_aidc.errors import InputError
+from pypsa_aidc.cli.config import load_config
+from pypsa_aidc.errors import Faults, InputError
 from pypsa_aidc.headroom import Budget, Request, site_envelope
 from pypsa_aidc.headroom.service.allocation import Hours
 from pypsa_aidc.headroom.service.replay import attributed
@@ -182,7 +183,7 @@ def test_cooling_is_no_more_than_the_site_has() -> None:
         ({"cop": [(10.0, 8.0), (40.0, 3.0)], "temperature": 86.0}, "Fahrenheit"),
         ({"cop": [(10.0, 8.0), (40.0, 3.0)], "temperature": [20.0, 41.0]}, "not extrapolated"),
         ({"cop": 5.0, "temperature": 20.0}, "none: the COP is a number"),
-        ({"cop": 400.0}, "within 0.5"),
+        ({"cop": 400.0}, "at most 100"),
     ],
 )
 def test_wrong_cops_are_refused(given: dict[str, object], told: str) -> None:
@@ -228,3 +229,30 @@ def test_a_study_tells_what_each_source_delivers() -> None:
     assert [(each.source, each.mw) for each in sheet.sources if each.source == "genset"] == [("genset", 6.0)]
     with pytest.raises(InputError, match="nothing without a budget"):
         Request(name="one", bus="B", nameplate=50.0, units=units)
+
+
+def test_units_of_a_request_in_a_file(tmp_path: Path) -> None:
+    """By temperature from a CSV file beside it; what is wrong is named by line, with all else."""
+    (tmp_path / "out.csv").write_text("at,celsius\n0,10\n1,40\n")
+    request = """\
+requests:
+  - name: east
+    bus: B
+    nameplate: 50
+    budget: {hours: 1}
+    battery: {p_nom: 4, e_nom: 6}
+    cooling: {heat: 12, e_nom: 24, cop: [[10, 6], [40, 3]], temperature: {file: out.csv, column: celsius}}
+"""
+    (tmp_path / "study.yaml").write_text(request)
+    battery, cooling = load_config(tmp_path / "study.yaml", needs="requests").requests[0].request(tmp_path, {}).units
+    assert battery == Battery(p_nom=4.0, e_nom=6.0)
+    assert cooling.cop_of(pd.RangeIndex(2), Faults("cop")).tolist() == [6.0, 3.0]
+    (tmp_path / "study.yaml").write_text(
+        request.replace("p_nom: 4", "p_nom: -4").replace("cop: [[10, 6], [40, 3]], ", "")
+    )
+    with pytest.raises(InputError) as error:
+        load_config(tmp_path / "study.yaml", needs="requests")
+    assert [fault.where for fault in error.value.faults] == [
+        "line 6, requests[0].battery.p_nom",
+        "line 7, requests[0].cooling.cop",
+    ]

@@ -237,6 +237,9 @@ class Cooling:
         points = read_curve("cop", "COP", self.cop, _COPS, _COP_REMEDY, faults) if curved else np.empty((0, 2))
         plain = curved or self.temperature is None
         faults.require(plain, "temperature", "given", "none: the COP is a number", "Or give pairs of °C and COP.")
+        if not np.iterable(self.cop):
+            faults.number("cop", self.cop, at_least=_COPS[0], at_most=_COPS[1], remedy=_COP_REMEDY)
+            return np.array([self.cop if isinstance(self.cop, int | float) else 1.0])
         name, given = ("temperature", self.temperature) if curved else ("cop", self.cop)
         if given is None or (curved and not len(points)):
             return np.ones(1)
