@@ -216,6 +216,19 @@ def test_cuts_are_delivered_source_by_source() -> None:
         np.testing.assert_allclose(found[source], megawatts, atol=1e-9)
 
 
+def test_a_store_is_filled_a_day_later_and_not_in_an_event() -> None:
+    """10 MWh less a tenth an hour: 9, and after 4 of them 5 · 0.9; in the event 20 h later 10 − 8.5 are left."""
+    hours = Hours(np.ones(60), 1.0, np.array([True, *[False] * 59]))
+    cut = np.zeros(60)
+    cut[[0, 1, 21, 50]] = 4.0, 8.0, 8.0, 20.0
+    found = attributed(cut, 1.0, None, [Cooling(heat=20.0, e_nom=10.0, cop=1.0, loss=0.1)], hours, pd.RangeIndex(60))
+    np.testing.assert_allclose(found["cooling"][[0, 1, 21, 50]], [4.0, 4.5, 1.5 * 0.9, 9.0])
+    # 30 h without a break: what it holds, once.
+    long = np.r_[np.full(30, 1.0), np.zeros(30)]
+    battery = Battery(p_nom=1.0, e_nom=6.0, efficiency=1.0)
+    assert attributed(long, 1.0, None, [battery], hours, pd.RangeIndex(60))["battery"].sum() == pytest.approx(6.0)
+
+
 def test_a_study_tells_what_each_source_delivers() -> None:
     """Of 30 MW in one hour K has 20; the genset, allowed an hour, 6; the UPS a quarter of an hour."""
     units = [Genset(p_nom=6.0, run_hours=1, marginal_cost=250.0), UPS(p_nom=1.0, minutes=30, ride_through_minutes=15)]

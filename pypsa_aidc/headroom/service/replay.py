@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -62,21 +63,36 @@ def attributed(
 ) -> dict[str, Floats]:
     """What a load leaves undrawn of its cuts by source, MW, shape (T,): its relief, then its units, cheapest first."""
     found = {} if relief is None else {relief.source: delivered(cut, size, relief, hours)}
-    day = max(1, round(24 / hours.step))
     for unit in sorted(units, key=lambda each: each.marginal_cost):
         left = cut - total(found, cut.size)
         left = np.where(left > _CUT * max(1.0, size), left, 0.0)
-        scale = np.ones(cut.size)
         if isinstance(unit, Genset):
-            own = Relief(((1, unit.p_nom),), hours=unit.run_hours)
+            given = delivered(left, 1.0, Relief(((1, unit.p_nom),), hours=unit.run_hours), hours)
+        elif isinstance(unit, Cooling):
+            # In MW of heat, which each hour's COP makes of the megawatts.
+            cop = unit.cop_of(snapshots, Faults("cooling"))
+            given = _from_store(left * cop, cut, unit.heat, unit.e_nom, unit.loss, hours) / cop
         else:
             stored = unit.battery if isinstance(unit, UPS) else unit
-            own = Relief(tuple((h, stored.sustained(h * hours.step)) for h in range(1, day + 1)))
-        if isinstance(unit, Cooling):
-            # It sustains heat, and MW at the highest COP: where that is lower, more of them.
-            scale = unit.cop_of(snapshots, Faults("cooling")) / unit.cop_of(None, Faults("cooling")).max()
+            held = stored.e_nom * math.sqrt(stored.efficiency)
+            given = _from_store(left, cut, stored.p_nom, held, 0.0, hours)
         name = UNITS[type(unit)]
-        found[name] = found.get(name, np.zeros(cut.size)) + delivered(left * scale, 1.0, own, hours) / scale
+        found[name] = found.get(name, np.zeros(cut.size)) + given
+    return found
+
+
+def _from_store(wanted: Floats, cut: Floats, megawatts: float, held: float, loss: float, hours: Hours) -> Floats:
+    """What a store gives of what is wanted, shape (T,), as early as it can.
+
+    It is not filled during an event of `cut`, and what was taken within a day before an event is not back at its begin.
+    """
+    found, day = np.zeros(cut.size), round(24 / hours.step)
+    for begin, end in events(cut, hours):
+        left = held - hours.step * float(found[max(0, begin - day) : begin].sum())
+        for t in range(begin, end + 1):
+            left *= (1 - loss) ** hours.step
+            found[t] = min(wanted[t], megawatts, max(left, 0.0) / hours.step)
+            left -= hours.step * found[t]
     return found
 
 

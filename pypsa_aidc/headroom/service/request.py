@@ -117,8 +117,8 @@ class Request:
         largest mode, for as many hours as their deadline leaves.
     units
         Batteries, gensets, UPS and stored cold behind its meter; with a budget, which decides the size. Of the cuts
-        they deliver what `contract` or `jobs` leave, those of the lowest marginal cost first. What is stored is full
-        again a day after it was taken; cold spares by the COP of the hour.
+        they deliver what `contract` or `jobs` leave, those of the lowest marginal cost first. What was taken
+        from a store is back a day after, but not while the load is cut; cold spares by the COP of the hour.
     power_factor
         Of the load, lagging, above 0 and at most 1; says its MVAr, which power flow in direct current does not see.
 

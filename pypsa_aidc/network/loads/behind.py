@@ -238,8 +238,9 @@ class Cooling:
         plain = curved or self.temperature is None
         faults.require(plain, "temperature", "given", "none: the COP is a number", "Or give pairs of °C and COP.")
         if not np.iterable(self.cop):
+            before = len(faults)
             faults.number("cop", self.cop, at_least=_COPS[0], at_most=_COPS[1], remedy=_COP_REMEDY)
-            return np.array([self.cop if isinstance(self.cop, int | float) else 1.0])
+            return np.array([1.0 if len(faults) > before else self.cop], dtype=float)
         name, given = ("temperature", self.temperature) if curved else ("cop", self.cop)
         if given is None or (curved and not len(points)):
             return np.ones(1)
