@@ -44,7 +44,8 @@ def test_what_stands_behind_the_meter_of_a_site_is_audited() -> None:
     n = site(grid(), jobs=[job("A")], gpus=8)
     name = "dc"
     ups = UPS(p_nom=0.3, minutes=12, ride_through_minutes=2, efficiency=1.0)
-    n.aidc.add_behind_the_meter(name, battery=Battery(p_nom=0.2, e_nom=0.4), ups=ups)
+    cooling = Cooling(heat=0.4, e_nom=0.8, cop=5.0)
+    n.aidc.add_behind_the_meter(name, battery=Battery(p_nom=0.2, e_nom=0.4), ups=ups, cooling=cooling)
     assert set(n.storage_units["bus"]) == {f"{name} IT"}
     assert n.storage_units.at[f"{name} UPS", "max_hours"] == pytest.approx(10 / 60)
     n.aidc.optimize(**QUIET)
@@ -55,6 +56,12 @@ def test_what_stands_behind_the_meter_of_a_site_is_audited() -> None:
     # What they give, the meter need not.
     assert power["dc", "meter"].to_numpy() == pytest.approx(1.25 * (power["dc", "IT"] - given).to_numpy())
     assert power["dc", "behind the meter"].to_numpy() == pytest.approx(-given.to_numpy())
+    # A fifth of the heat is electricity, and each megawatt of it one at the meter, whose PUE is 1.25.
+    heat = -n.storage_units_t.state_of_charge["dc cooling"].diff().iloc[1:]
+    assert heat.abs().max() == pytest.approx(0.4)
+    np.testing.assert_allclose(1.25 * n.storage_units_t.p["dc cooling"].iloc[1:], heat / 5, atol=1e-9)
+    with pytest.raises(InputError, match="cooling behind its meter"):
+        n.aidc.update(name, pue=1.4)
 
 
 def test_wrong_units_are_refused() -> None:
@@ -144,21 +151,6 @@ def test_cold_is_stored_when_it_is_cool_and_cheap(tmp_path: Path) -> None:
     assert "cooling of 'fleet': 6 values" in str(plain.aidc.check())
     plain.aidc.remove("fleet")
     assert plain.storage_units.empty
-
-
-def test_each_megawatt_of_cooling_is_one_at_the_meter() -> None:
-    n = site(grid(), jobs=[job("A")], gpus=8, base_load=0.5)
-    n.aidc.add_behind_the_meter("dc", cooling=Cooling(heat=0.4, e_nom=0.8, cop=5.0))
-    n.aidc.optimize(**QUIET)
-    n.aidc.audit().raise_if_violated()
-    power = n.aidc.power()["dc"]
-    heat = -n.storage_units_t.state_of_charge["dc cooling"].diff().iloc[1:]
-    assert heat.abs().max() == pytest.approx(0.4)
-    # At a PUE of 1.25, and with a fifth of the heat as electricity.
-    spared = (1.25 * power["IT"] - power["meter"]).iloc[1:]
-    np.testing.assert_allclose(spared, heat / 5, atol=1e-9)
-    with pytest.raises(InputError, match="cooling behind its meter"):
-        n.aidc.update("dc", pue=1.4)
 
 
 def test_cooling_is_no_more_than_the_site_has() -> None:
