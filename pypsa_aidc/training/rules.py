@@ -54,7 +54,7 @@ class Rules:
     delay_cost
         USD for each hour from arrival to completion, the priority of a job in a queue: where jobs compete for GPUs or
         cheap hours, the one goes first whose delay costs more. It is a weight, not a rank: a job of 10 USD/h yields to
-        eleven of 1 USD/h, and waits where that saves more than 10 USD/h of energy.
+        eleven of 1 USD/h that it would delay as long, and waits where that saves more than 10 USD/h of energy.
 
     Raises
     ------
