@@ -47,7 +47,8 @@ def schedules(load: TrainingLoad, slots: Slots) -> Iterator[Schedule]:
     ) -> Iterator[Schedule]:
         if done == rules.count:
             held = [max(used, rules.held_gpus) if start <= t < border else 0 for t, used in enumerate(drawn[1])]
-            yield Schedule(drawn[0], drawn[1], cost, tuple(held), drawn[2])
+            delay = rules.delay_cost * (borders[border] - borders[start])
+            yield Schedule(drawn[0], drawn[1], cost + delay, tuple(held), drawn[2])
             return
         may_wait = (
             rules.waiting and border < horizon and (waited > 0 or mode_before is None or ran >= rules.min_run - 1e-9)

@@ -58,6 +58,7 @@ def ruled_loads(draw: st.DrawFn) -> TrainingLoad:
         mode_change_cost=draw(st.sampled_from([0.0, 0.0, 5.0])),
         checkpoint_energy=draw(st.sampled_from([0.0, 0.0, 0.05])),
         held_gpus=draw(st.sampled_from([0, 0, 3, 9])),
+        delay_cost=draw(st.sampled_from([0.0, 0.0, 4.0])),
     )
     deadline, own = draw(st.sampled_from([None, None, 5.0])), draw(modes())
     return TrainingLoad("A", segments * 3.6e18, own, rules, deadline, transitions=draw(transitions(own)))

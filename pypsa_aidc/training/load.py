@@ -320,7 +320,10 @@ class TrainingLoad:
         return self.with_modes((self.mode(size),))
 
     def idealized(self) -> TrainingLoad:
-        """Return the load without checkpoint continuity, as S3 of [1]: a bound that no job can execute."""
+        """Return the load without checkpoint continuity, as S3 of [1]: a bound that no job can execute.
+
+        It has no completion, and so no `delay_cost`: its cost leaves that out.
+        """
         rules = Rules(
             segments=self.rules.segments,
             continuity=False,

@@ -51,6 +51,10 @@ class Rules:
     held_gpus
         GPUs that the job keeps from its arrival to its completion, whether it computes on them or not: nobody else can
         use them, and their hours cost `gpu_value`. 0 frees whatever its mode does not need, and all while it waits.
+    delay_cost
+        USD for each hour from arrival to completion, the priority of a job in a queue: where jobs compete for GPUs or
+        cheap hours, the one goes first whose delay costs more. It is a weight, not a rank: a job of 10 USD/h yields to
+        eleven of 1 USD/h that it would delay as long, and waits where that saves more than 10 USD/h of energy.
 
     Raises
     ------
@@ -84,6 +88,7 @@ class Rules:
     mode_changes: ModeChanges = "free"
     mode_change_cost: float = 0.0
     held_gpus: int = 0
+    delay_cost: float = 0.0
 
     def __post_init__(self) -> None:
         faults = Faults("Rules")
@@ -154,6 +159,7 @@ class Rules:
             or self.mode_change_cost
             or self.mode_changes != "free"
             or self.held_gpus
+            or self.delay_cost
         )
 
 
@@ -166,6 +172,7 @@ _AMOUNTS = (
     "min_run",
     "min_wait",
     "mode_change_cost",
+    "delay_cost",
 )
 _BOUND_TO_CHECKPOINTS: dict[str, object] = {
     "waiting": True,
@@ -178,5 +185,6 @@ _BOUND_TO_CHECKPOINTS: dict[str, object] = {
     "mode_changes": "free",
     "mode_change_cost": 0.0,
     "held_gpus": 0,
+    "delay_cost": 0.0,
     "jump": None,
 }

@@ -148,3 +148,25 @@ def test_faults_of_transitions() -> None:
     assert len(caught.value.faults) == 3
     with pytest.raises(aidc.InputError, match="allowed"):
         Transition("1·1·4", "1·1·8", cost=1.0, allowed=False)
+
+
+def test_the_job_whose_delay_costs_more_goes_first() -> None:
+    """Two jobs of two hours on 4 GPUs each, in a pool of 4, at 1 USD/MWh: 2 · 2.5 USD each, whoever is first.
+
+    B at 3 USD/h goes before A at 2 USD/h: 3·2 + 2·4 = 14 USD of delay, 16 the other way round.
+    """
+    jobs = [replace(job(name, 2.0, 2, delay_cost=cost), modes=(SLOW,)) for name, cost in (("A", 2.0), ("B", 3.0))]
+    n = site(grid(6, [1.0] * 6), jobs=jobs, gpus=4, base_load=0.0)
+    assert [load.rules.delay_cost for load in n.aidc.sites["dc"].jobs.values()] == [2.0, 3.0]
+    n.aidc.optimize(**QUIET)
+    assert n.objective == pytest.approx(4 * 2.5 + 14)
+    costs = n.aidc.costs()["cost"]
+    assert costs["Delay", "dc"] == pytest.approx(14)
+    assert costs.sum() == pytest.approx(n.objective)
+    first = n.aidc.schedule().groupby("job")["start"].min()
+    assert (first == n.snapshots[[2, 0]]).all()
+    n.aidc.update("dc", jobs=[jobs[0].with_rules(delay_cost=6.0), jobs[1]])
+    n.aidc.optimize(**QUIET)
+    assert n.aidc.costs()["cost"]["Delay", "dc"] == pytest.approx(6 * 2 + 3 * 4)
+    with pytest.raises(aidc.InputError, match=r"delay_cost.*continuity=False"):
+        aidc.Rules(continuity=False, delay_cost=1.0)

@@ -258,3 +258,13 @@ def test_figure_shows_feasible_and_effective_modes(green_campus: ModuleType) -> 
     # Memory is size: the fuller of two GPUs is drawn larger.
     sizes = upper.collections[1].get_sizes()
     assert list(np.argsort(sizes)) == list(np.argsort(best["memory_gb"].to_numpy()[np.argsort(best.index)]))
+
+
+def test_a_mixture_of_experts_on_16384_gpus_has_its_modes_in_time() -> None:
+    """All seven dimensions, at a sequence that context parallelism is tried for: 140,400 candidates."""
+    job = Job("D", Transformer.preset("DeepSeek-V3"), 15e12, batch=512, sequence=131_072, tranche_ratio=0.001)
+    start = time.process_time()
+    table = generate_modes(job, "H800", 16384)
+    assert time.process_time() - start < 2.0
+    assert 0 < len(table) < 40
+    assert any(mode.size[4] > 1 or mode.size[3] > 1 for mode in table)

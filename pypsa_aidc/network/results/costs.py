@@ -56,8 +56,8 @@ def operating_costs(n: pypsa.Network) -> pd.DataFrame:
     pandas.DataFrame
         Index (component, carrier); `energy` (MWh, weighted by the objective weighting) and `cost` (USD, with quadratic
         and storage costs, start-ups and stand-by); curtailed energy under the component ``"Curtailment"``, what is
-        built under ``"Investment"``, mode changes of jobs under ``"Mode changes"`` and the site, and what the GPU-hours
-        of its jobs are worth under ``"GPUs"``.
+        built under ``"Investment"``, mode changes of jobs under ``"Mode changes"`` and the site, what the GPU-hours
+        of its jobs are worth under ``"GPUs"``, and their hours in the queue under ``"Delay"``.
 
     Raises
     ------

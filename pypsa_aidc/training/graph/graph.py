@@ -172,6 +172,12 @@ class CheckpointGraph:
             busy, self.edges.start[busy], self.edges.stop[busy], np.maximum(sizes[self.edges.mode[busy]], least)
         )
 
+    def delay_costs(self, weight: Floats) -> Floats:
+        """USD of each edge, waits included, for the hours by which it delays completion, weighted by slot."""
+        until = np.append(0.0, np.cumsum(weight * self.slots.hours))
+        costs: Floats = self.load.rules.delay_cost * (until[self.edges.stop] - until[self.edges.start])
+        return costs
+
     def gpu_hours(self, value: Floats | None = None) -> Floats:
         """GPU-hours that each edge occupies, or their worth in USD for a `value` in USD/GPU-h of each slot."""
         edge, slot, gpus = self.holding()

@@ -57,7 +57,12 @@ def occupied(steps: Sequence[Step], load: TrainingLoad, slots: Slots, until: int
     for step in steps:
         gpus[step.start : step.stop] = load.modes[step.mode].gpus
     if load.rules.held_gpus:
-        done = load.rules.progress + sum(step.segments for step in steps) > load.rules.count - 0.5
-        first, last = slots.ceil(load.rules.arrival), steps[-1].stop if done else until
-        gpus[first:last] = np.maximum(gpus[first:last], load.rules.held_gpus)
+        there = in_queue(steps, load, slots, until)
+        gpus[there] = np.maximum(gpus[there], load.rules.held_gpus)
     return gpus
+
+
+def in_queue(steps: Sequence[Step], load: TrainingLoad, slots: Slots, until: int | None = None) -> slice:
+    """Slots from the arrival of a job to its completion, or to `until` if the steps do not complete it."""
+    done = load.rules.progress + sum(step.segments for step in steps) > load.rules.count - 0.5
+    return slice(slots.ceil(load.rules.arrival), steps[-1].stop if done else until)

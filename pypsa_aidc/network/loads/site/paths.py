@@ -404,12 +404,13 @@ def _per_snapshot(
 
 
 def event_costs(paths: Paths) -> Floats:
-    """USD of each edge: its GPU-hours, and mode changes, weighted as the objective weighs the hour of each."""
+    """USD of each edge: GPU-hours, delay and mode changes, weighted as the objective weighs the hour of each."""
     return np.concatenate(
         [
             each.graph.edges.cost
             * np.append(each.window.weight, 0.0)[np.minimum(each.graph.edges.start, len(each.window.slots))]
             + (each.graph.gpu_hours(each.gpu_value * each.window.weight) if each.gpu_value.any() else 0.0)
+            + each.graph.delay_costs(each.window.weight)
             for each in paths.placed
         ]
     )

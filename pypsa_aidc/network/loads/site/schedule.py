@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pypsa_aidc.errors import Faults, NotSolvedError
 from pypsa_aidc.network.loads.protocol import SOLVE
-from pypsa_aidc.network.loads.site.gpu_value import is_valued, occupied, values_of
+from pypsa_aidc.network.loads.site.gpu_value import in_queue, is_valued, occupied, values_of
 from pypsa_aidc.network.loads.site.paths import PATH, Paths, PlacedGraph
 from pypsa_aidc.network.loads.site.step_power import begun, edge_power, step_power
 from pypsa_aidc.network.model.horizon import Window, dates_alike, network_snapshots, windows
@@ -199,6 +199,18 @@ def cost_of_changes(n: pypsa.Network, site: Site) -> float:
         for generator, runs in read(n, {site.name: site}).items()
         for window, steps in runs
         for step, beginning in begun(steps, site.jobs[generator])
+    )
+
+
+def delay_costs(n: pypsa.Network, site: Site) -> float:
+    """Cost in USD of the hours from arrival to completion of all jobs, weighted as the objective weighs them."""
+    if not any(load.rules.delay_cost for load in site.jobs.values()):
+        return 0.0
+    return sum(
+        load.rules.delay_cost * float((window.weight * window.slots.hours)[in_queue(steps, load, window.slots)].sum())
+        for generator, runs in read(n, {site.name: site}).items()
+        for load in [site.jobs[generator]]
+        for window, steps in runs
     )
 
 

@@ -262,7 +262,11 @@ class Site(Load):
         return dict.fromkeys(parts, Account(bus, level="IT", metered=overhead))
 
     def own_costs(self, n: pypsa.Network) -> dict[str, float]:
-        return {"Mode changes": schedule.cost_of_changes(n, self), "GPUs": sum(schedule.gpu_costs(n, self).values())}
+        return {
+            "Mode changes": schedule.cost_of_changes(n, self),
+            "GPUs": sum(schedule.gpu_costs(n, self).values()),
+            "Delay": schedule.delay_costs(n, self),
+        }
 
     def worth(self, n: pypsa.Network) -> dict[str, float]:
         return schedule.gpu_costs(n, self) if is_valued(self) else {}

@@ -30,7 +30,11 @@ _RULE_KEYS = {
     "mode_changes": "mode_changes",
     "mode_change_cost": "mode_change_cost_usd",
 }
-_LATER_RULES = {"checkpoint_energy": "checkpoint_energy_mwh", "held_gpus": "held_gpus"}
+_LATER_RULES = {
+    "checkpoint_energy": "checkpoint_energy_mwh",
+    "held_gpus": "held_gpus",
+    "delay_cost": "delay_cost_usd_per_hour",
+}
 """Keys that stand only where they are not 0."""
 
 _TRANSITION_KEYS = {
