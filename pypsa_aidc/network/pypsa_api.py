@@ -276,7 +276,10 @@ def is_highs_option(name: str) -> bool:
     >>> is_highs_option("time_limit"), is_highs_option("timelimit")
     (True, False)
     """
-    return hasattr(highspy.HighsOptions(), name)
+    # Not all options have an attribute of HighsOptions.
+    highs = cast("Any", highspy).Highs()
+    highs.setOptionValue("output_flag", False)
+    return bool(highs.getOptionValue(name)[0] == highspy.HighsStatus.kOk)
 
 
 def listen_to_search(n: pypsa.Network, note: Callable[[float], None]) -> bool:

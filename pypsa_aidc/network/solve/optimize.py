@@ -361,6 +361,7 @@ class _Solve:
             self._show("looking for a first schedule")
             took = [built.write_start(n, start, options.for_first_schedule) for built in self.loads]
             options.relaxation_seconds = min(took)
+        options.fit_size(sum(built.edges for built in self.loads))
         whole_numbers = bool(discrete(n.model))
         limit = options.limit_search(prices=self.prices and whole_numbers, whole_numbers=whole_numbers)
         self._show("solving", limit, Gap(n))

@@ -22,6 +22,9 @@ _OF_THE_SEARCH = ("objective_target", "objective_bound")
 _AT_THE_FIRST_SOLUTION = {"mip_max_improving_sols": 1}
 """Options with which HiGHS stops at the first solution in whole numbers."""
 
+_LARGE = 10_000
+"""Edges from which on HiGHS searches from an interior point: the simplex method takes several times as long there."""
+
 _LEAST_SECONDS = 0.1
 _FOR_PRICES = 0.05
 """Share of a time limit that is kept for the prices where nothing is known of how long they take."""
@@ -126,6 +129,12 @@ class SolverOptions:
         kept = min(max(wanted, _FOR_PRICES * self.limit), _MOST_FOR_PRICES * left) if prices else 0.0
         self.options["time_limit"] = max(left - kept, _LEAST_SECONDS)
         return float(self.options["time_limit"])
+
+    def fit_size(self, edges: int) -> None:
+        """Let HiGHS begin its search of a large model with the interior point method, unless told otherwise."""
+        option = "mip_lp_solver"
+        if self.is_highs and edges >= _LARGE and is_highs_option(option):
+            self.options.setdefault(option, "ipm")
 
     def go_on_to_the_first(self) -> bool:
         """Let the next search end at its first solution, whenever that is; whether the last had a limit of its own."""
