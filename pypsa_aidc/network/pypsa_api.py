@@ -26,6 +26,8 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 from pypsa import Network as Network
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 Floats = NDArray[np.float64]
@@ -444,7 +446,7 @@ def solved_quietly(m: linopy.Model, solver_name: str = "highs", **options: Any) 
     return bool(status == "ok" and condition == "optimal")
 
 
-_AGREEMENT = 1e-5
+AGREEMENT = 1e-5
 """Relative difference up to which an objective counts as that of a solution; solvers bear 1e-6 in each row."""
 
 
@@ -461,7 +463,7 @@ def misstates_objective(m: linopy.Model) -> bool:
     those of the wrong number, and the solution itself is right.
     """
     reported, paid = objective_of(m), float(m.objective.expression.solution)
-    return abs(reported - paid) > _AGREEMENT * max(1.0, abs(reported), abs(paid))
+    return abs(reported - paid) > AGREEMENT * max(1.0, abs(reported), abs(paid))
 
 
 def bound_of(m: linopy.Model) -> float:
@@ -474,15 +476,46 @@ def bound_of(m: linopy.Model) -> float:
 
 
 class Programme(NamedTuple):
-    """A model without integrality in HiGHS, with the matrix and the labels of its rows."""
+    """A model without integrality: costs, bounds, matrix, and the labels of its rows."""
 
-    highs: Any
+    cost: Floats
+    low: Floats
+    high: Floats
     matrix: Any
+    row_low: Floats
+    row_high: Floats
     labels: Ints
+
+    def highs(self) -> Any:
+        """Give it to HiGHS."""
+        highs = cast("Any", highspy).Highs()
+        highs.setOptionValue("output_flag", False)
+        count, rows = len(self.low), len(self.row_low)
+        highs.addVars(count, self.low, self.high)
+        highs.changeColsCost(count, np.arange(count, dtype=np.int32), self.cost)
+        matrix = self.matrix
+        highs.addRows(rows, self.row_low, self.row_high, matrix.nnz, matrix.indptr, matrix.indices, matrix.data)
+        return highs
+
+    def part(self, columns: Ints, rows: Ints) -> Programme:
+        """Some columns, and the rows that have entries in no others."""
+        matrix = self.matrix[rows][:, columns].tocsr()
+        bounds = self.low[columns], self.high[columns]
+        return Programme(
+            self.cost[columns], *bounds, matrix, self.row_low[rows], self.row_high[rows], self.labels[rows]
+        )
+
+    def components(self) -> tuple[Ints, Ints]:
+        """Tell the parts apart that no row ties together: the number of its part for each column, and for each row."""
+        rows, columns = self.matrix.shape
+        entries = self.matrix.tocoo()
+        graph = coo_array((np.ones(entries.nnz), (entries.row + columns, entries.col)), shape=(rows + columns,) * 2)
+        _, found = connected_components(graph, directed=False)
+        return found[:columns], found[columns:]
 
 
 def relaxation_of(m: linopy.Model) -> Programme:
-    """Build a model without integrality for HiGHS.
+    """Take the integrality off a model, for HiGHS.
 
     PyPSA states the bounds of dispatch as rows of one entry. Here they become bounds of columns: what is left is a
     sixth of the rows, and a solve from a kept basis, which skips presolve, takes a fraction of the time.
@@ -496,18 +529,42 @@ def relaxation_of(m: linopy.Model) -> Programme:
     first, second = row_low[single] / entry, row_high[single] / entry
     np.maximum.at(low, column, np.minimum(first, second))
     np.minimum.at(high, column, np.maximum(first, second))
-    matrix, row_low, row_high = matrix[~single], row_low[~single], row_high[~single]
-    highs = cast("Any", highspy).Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.addVars(len(low), low, high)
-    highs.changeColsCost(len(low), np.arange(len(low), dtype=np.int32), np.asarray(matrices.c, dtype=float))
-    highs.addRows(len(row_low), row_low, row_high, matrix.nnz, matrix.indptr, matrix.indices, matrix.data)
-    return Programme(highs, matrix, np.asarray(matrices.clabels)[~single])
+    cost, labels = np.asarray(matrices.c, dtype=float), np.asarray(matrices.clabels)
+    return Programme(cost, low, high, matrix[~single], row_low[~single], row_high[~single], labels[~single])
 
 
 def is_optimal(highs: Any) -> bool:
     """Whether HiGHS ended its last solve with an optimum."""
     return bool(highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+
+
+def whole_numbers_of(highs: Any, columns: Sequence[int], options: Mapping[str, Any], seconds: float) -> Any:
+    """Copy a programme of HiGHS, with some columns in whole numbers; some seconds, and options that HiGHS knows."""
+    copy = cast("Any", highspy).Highs()
+    copy.setOptionValue("output_flag", False)
+    copy.passModel(highs.getLp())
+    for option, value in options.items():
+        # HiGHS keeps to one number of threads in a process.
+        if option not in ("threads", "log_file", "output_flag", "time_limit"):
+            copy.setOptionValue(option, value)
+    copy.setOptionValue("time_limit", max(seconds, 0.1))
+    kinds = np.full(len(columns), int(highspy.HighsVarType.kInteger), dtype=np.uint8)
+    copy.changeColsIntegrality(len(columns), np.asarray(columns, dtype=np.int32), kinds)
+    return copy
+
+
+def searched(highs: Any, start: Floats | None) -> tuple[Floats, float, float, bool] | None:
+    """Let HiGHS search, from a solution if there is one: solution, objective, bound, and whether the gap is closed."""
+    if start is not None:
+        first = cast("Any", highspy).HighsSolution()
+        first.col_value = list(start)
+        highs.setSolution(first)
+    highs.run()
+    info = highs.getInfo()
+    if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        return None
+    values = np.array(highs.getSolution().col_value)
+    return values, float(info.objective_function_value), float(info.mip_dual_bound), is_optimal(highs)
 
 
 def write_solution(m: linopy.Model, values: Floats, file: Path) -> None:

@@ -61,6 +61,36 @@ def test_start_is_feasible_and_rules_out_edges(tmp_path: Path) -> None:
     assert float(n.model.variables[PATH].upper.min()) == 0.0
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_parts_that_nothing_ties_together_are_searched_apart(seed: int, caplog, monkeypatch) -> None:
+    """Two markets with a site each and a third bus; the whole model, which is not large, has the same optimum."""
+
+    def case() -> pypsa.Network:
+        n = site(grid(prices=price[0]), jobs=[job("A"), job("B", 2.0, 2)], gpus=12)
+        n.add("Bus", ["other", "third"])
+        n.add("Generator", ["far", "third"], bus=["other", "third"], p_nom=50.0)
+        n.generators_t.marginal_cost["far"] = price[1]
+        n.add("Load", "town", bus="third", p_set=3.0)
+        n.aidc.add("far dc", bus="other", gpus=12, jobs=[job("C"), job("D", 2.0, 2)], base_load=1.0)
+        return n
+
+    price = np.random.default_rng(seed).integers(-20, 60, (2, 8)).astype(float)
+    whole = case().aidc.optimize(**QUIET)
+    monkeypatch.setattr("pypsa_aidc.network.solve.first_schedule.LARGE", 1)
+    n = case()
+    with caplog.at_level("INFO", logger="pypsa_aidc"):
+        apart = n.aidc.optimize(**QUIET)
+    assert "3 parts apart" in caplog.text
+    assert (apart.status, apart.prices, apart.audit.passed) == ("optimal", "fixed-path LP", True)
+    assert [apart.objective, apart.bound] == pytest.approx([whole.objective] * 2, abs=1e-4)
+    bounds = n.model.variables[PATH]
+    assert (float(bounds.lower.max()), float(bounds.upper.min())) == (0.0, 1.0)
+    # Where a search of a part is cut off, it says so; its bound stays one.
+    cut = case().aidc.optimize(**QUIET | {"mip_max_nodes": 0, "presolve": "off", "prices": False})
+    assert cut.bound - 1e-6 <= whole.objective <= cut.objective + 1e-6
+    assert cut.status == ("optimal" if cut.gap < 1e-6 else "time_limit")
+
+
 def test_nothing_is_written_where_no_start_is_looked_for(tmp_path: Path) -> None:
     committed = site(grid())
     committed.add("Generator", "coal", bus="grid", p_nom=5, p_min_pu=0.5, committable=True, marginal_cost=2)

@@ -74,6 +74,9 @@ from pypsa_aidc.network.spec.column import stored
 from pypsa_aidc.network.spec.schema import kind_of
 from pypsa_aidc.training import Formulation
 
+if TYPE_CHECKING:
+    from pypsa_aidc.network.solve.solver_options import SolverOptions
+
 TOLERANCE = 1e-6
 """Violation, in the unit of a check, up to which a constraint counts as kept."""
 
@@ -189,15 +192,31 @@ class Built:
     def write_back(self, n: pypsa.Network) -> None:
         """Put into the network what PyPSA has just written there otherwise, after `record`."""
 
-    def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
-        """Write a solution of the whole model for HiGHS to start from, if there is one to be found in some seconds.
+    def write_start(self, n: pypsa.Network, file: Path, options: SolverOptions) -> Start:
+        """Write a solution of the whole model for HiGHS to start from, if there is one to be found in time."""
+        return Start()
 
-        Returns
-        -------
-        float
-            Seconds that the relaxation of the model took, infinite if it was not solved.
-        """
-        return math.inf
+
+@dataclass(frozen=True)
+class Start:
+    """What is known before the solver starts.
+
+    Parameters
+    ----------
+    seconds
+        What the relaxation of the model took, infinite if it was not solved.
+    gap
+        USD by which the paths that are fixed in the model may be dearer than the best, where they have been searched.
+    optimal
+        Whether that is the gap which was asked for.
+    release
+        Takes what is fixed off the model, after the solve.
+    """
+
+    seconds: float = math.inf
+    gap: float = 0.0
+    optimal: bool = True
+    release: Callable[[], None] = lambda: None
 
 
 class Load(ABC):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import linopy
 import numpy as np
@@ -13,9 +17,20 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
+from pypsa_aidc.network.loads.protocol import Start
 from pypsa_aidc.network.loads.site.paths import PATH, PATH_CONSTRAINTS, Paths
 from pypsa_aidc.network.model.storage import CHARGES
-from pypsa_aidc.network.pypsa_api import discrete, is_optimal, relaxation_of, write_solution
+from pypsa_aidc.network.pypsa_api import (
+    AGREEMENT,
+    Programme,
+    discrete,
+    is_optimal,
+    relaxation_of,
+    searched,
+    whole_numbers_of,
+    write_solution,
+)
+from pypsa_aidc.network.solve.solver_options import LARGE, SolverOptions
 from pypsa_aidc.training import cheapest_path, cheapest_through
 
 Floats = NDArray[np.float64]
@@ -39,7 +54,7 @@ At its prices many paths cost the same; each preference picks another of them.
 """
 
 
-def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.inf) -> float:
+def prepare(n: pypsa.Network, paths: Paths, file: Path, options: SolverOptions | None = None) -> Start:
     """Write a feasible solution for HiGHS to start from, and fix edges that no better solution can use.
 
     The relaxation's bound is close (0.3 % on the campus of [1], 0.01 % on a large grid), but rounding it rarely gives
@@ -62,15 +77,17 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.in
         in models with anything but continuous variables and our own binaries (unit commitment, semi-continuous
         variables, special ordered sets), without checkpoint continuity or with quadratic costs, and where the jobs,
         placed one after the other, do not fit.
-    seconds
-        Time for all of it; the best schedule by then is taken.
+    options
+        Those of the solve, with the time that is left; the best schedule by then is taken.
 
     Returns
     -------
-    float
-        Seconds that the relaxation took, infinite if it was not solved: what the prices will take, about.
+    Start
+        How long the relaxation took, which is what the prices will take, about. Where a large model falls into parts
+        that nothing ties together, such as sites with prices of their own, their searches are over, too.
     """
     m = n.model
+    options = SolverOptions.of({}) if options is None else options
     others = [name for name in discrete(m) if name != PATH and not name.startswith(f"{CHARGES} ")]
     if (
         others
@@ -78,50 +95,173 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, seconds: float = math.in
         or m.is_quadratic
         or not all(each.graph.load.rules.continuity for each in paths.placed)
     ):
-        return math.inf
+        return Start()
     started = time.perf_counter()
-    relaxation = _Relaxation(m, paths, started + seconds)
+    whole = _Part.whole(m, paths)
+    parts = whole.apart() if paths.edges >= LARGE else [whole]
+    if len(parts) > 1:
+        return _solve_parts(m, whole, parts, file, options)
+    relaxation = _Relaxation(whole, started + options.for_first_schedule)
     if not relaxation.solve():
-        return math.inf
+        return Start()
     took = time.perf_counter() - started
     lower_bounds = relaxation.edge_bounds()
     solution = relaxation.schedule()
     if solution is None:
         logger.info("AIDC: no first schedule found at the prices of the relaxation")
-        return took
-    objective = float(relaxation.cost @ solution)
+        return Start(took)
     write_solution(m, solution, file)
-    # A little above, so that solutions as good as the first one are not cut off by rounding.
-    useless = lower_bounds > objective + 1e-7 * max(1.0, abs(objective))
-    x = m.variables[PATH]
-    most = np.repeat(relaxation.counts, [len(each.graph) for each in paths.placed])
-    x.update(upper=xr.DataArray(np.where(useless, 0.0, most), coords=x.coords, dims=x.dims))
+    useless = relaxation.useless(lower_bounds, solution)
+    _bound_edges(m, np.zeros(len(useless)), np.where(useless, 0.0, whole.most))
+    objective = float(relaxation.cost @ solution)
     logger.info("AIDC: first schedule at %.6g, %d of %d edges fixed", objective, useless.sum(), len(useless))
-    return took
+    return Start(took)
+
+
+def _solve_parts(m: linopy.Model, whole: _Part, parts: list[_Part], file: Path, options: SolverOptions) -> Start:
+    """Search parts of a model that nothing ties together one after the other, and fix their paths in the model.
+
+    The search for all of them at once would take far longer than the sum: HiGHS does not look for parts.
+    """
+    solution, gap, optimal = np.zeros(len(whole.programme.cost)), 0.0, True
+    end = time.perf_counter() + options.for_parts
+    for number, part in enumerate(parts):
+        now = time.perf_counter()
+        share = (end - now) / (len(parts) - number)
+        options.words = f"part {number + 1} of {len(parts)}"
+        relaxation = _Relaxation(part, now + share)
+        if not relaxation.solve():
+            return Start()
+        if part.paths.placed:
+            bounds, found = relaxation.edge_bounds(), relaxation.schedule()
+            searched = None if found is None else relaxation.search(found, bounds, now + share, options.options)
+            if searched is None:
+                return Start()
+            gap, optimal = gap + searched.gap, optimal and searched.optimal
+            solution[part.columns] = searched.solution
+        else:
+            solution[part.columns] = relaxation.columns()
+    write_solution(m, solution, file)
+    flow = np.round(solution[whole.path])
+    _bound_edges(m, flow, flow)
+    logger.info("AIDC: %d parts apart from each other, %.6g USD from the bound", len(parts), gap)
+    return Start(gap=gap, optimal=optimal, release=partial(_bound_edges, m, np.zeros(len(flow)), whole.most))
+
+
+def _bound_edges(m: linopy.Model, lower: Floats, upper: Floats) -> None:
+    x = m.variables[PATH]
+    low, high = (xr.DataArray(values, coords=x.coords, dims=x.dims) for values in (lower, upper))
+    x.update(lower=low, upper=high)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A model without integrality, or a part of it that no row ties to the rest, and the paths in it."""
+
+    programme: Programme
+    paths: Paths
+    path: Ints
+    """Column of each edge."""
+    switches: Ints
+    """Columns of binaries that let a storage charge or discharge."""
+    coupling: Ints
+    """Rows that tie paths to each other and to the network: all but those that make each job a path."""
+    columns: Ints
+    """Columns of the whole model."""
+
+    @classmethod
+    def whole(cls, m: linopy.Model, paths: Paths) -> _Part:
+        programme = relaxation_of(m)
+        labels = np.asarray(m.matrices.vlabels)
+        charges = [m.variables[name].labels.values for name in m.binaries if name.startswith(CHARGES)]
+        switches = np.searchsorted(labels, np.concatenate(charges or [np.empty(0)]))
+        path = np.searchsorted(labels, m.variables[PATH].labels.values)
+        own = [m.constraints[name].labels.values.ravel() for name in PATH_CONSTRAINTS if name in m.constraints]
+        coupling = np.flatnonzero(~np.isin(programme.labels, np.concatenate(own)))
+        return cls(programme, paths, path, switches, coupling, np.arange(len(labels)))
+
+    @property
+    def most(self) -> Floats:
+        """How many paths an edge may carry."""
+        return np.concatenate(
+            [np.full(len(each.graph), float(len(each.generators))) for each in self.paths.placed] or [np.zeros(0)]
+        )
+
+    def apart(self) -> list[_Part]:
+        """Cut it into those parts; what holds no path is one of them."""
+        by_column, by_row = self.programme.components()
+        edges = self.paths.split(self.path.astype(float))
+        owner = np.array([by_column[int(own[0])] for own in edges])
+        with_paths = list(dict.fromkeys(owner.tolist()))
+        return [self._cut(by_column == number, by_row == number, owner == number) for number in with_paths] + [
+            self._cut(~np.isin(by_column, owner), ~np.isin(by_row, owner), owner < 0)
+        ]
+
+    def _cut(self, columns: NDArray[np.bool_], rows: NDArray[np.bool_], jobs: NDArray[np.bool_]) -> _Part:
+        column, row = np.cumsum(columns) - 1, np.cumsum(rows) - 1
+        placed = tuple(each for each, own in zip(self.paths.placed, jobs, strict=True) if own)
+        return _Part(
+            self.programme.part(np.flatnonzero(columns), np.flatnonzero(rows)),
+            replace(self.paths, placed=placed),
+            column[self.path[columns[self.path]]],
+            column[self.switches[columns[self.switches]]],
+            row[self.coupling[rows[self.coupling]]],
+            np.flatnonzero(columns),
+        )
+
+
+class _Searched(NamedTuple):
+    """How a search ended: value of each column, USD from the bound, and whether that is the gap asked for."""
+
+    solution: Floats
+    gap: float
+    optimal: bool
 
 
 class _Relaxation:
-    """The model without integrality, in a HiGHS object that keeps its basis between solves."""
+    """A part of the model, or all of it, in a HiGHS object that keeps its basis between solves."""
 
-    def __init__(self, m: linopy.Model, paths: Paths, deadline: float) -> None:
+    def __init__(self, part: _Part, deadline: float) -> None:
+        paths = part.paths
         self.paths, self.deadline = paths, deadline
-        self.highs, matrix, labels = relaxation_of(m)
+        self.highs = part.programme.highs()
         self.highs.setOptionValue("solver", "ipm")
         self._first = True
-        columns = np.asarray(m.matrices.vlabels)
-        switches = [m.variables[name].labels.values for name in m.binaries if name.startswith(CHARGES)]
-        self.switches = np.searchsorted(columns, np.concatenate(switches or [np.empty(0)])).astype(np.int32)
-        path = np.searchsorted(columns, m.variables[PATH].labels.values)
-        self.edges = [part.astype(np.int32) for part in paths.split(path.astype(float))]
-        own = [m.constraints[name].labels.values.ravel() for name in PATH_CONSTRAINTS if name in m.constraints]
-        self.coupling_rows = np.flatnonzero(~np.isin(labels, np.concatenate(own)))
-        self.coupling = matrix[self.coupling_rows][:, path].T.tocsr()
-        self.cost = np.asarray(m.matrices.c, dtype=float)
-        self.own_cost = self.cost[path]
+        self.switches = part.switches.astype(np.int32)
+        self.edges = [own.astype(np.int32) for own in paths.split(part.path.astype(float))]
+        self.coupling_rows = part.coupling
+        self.coupling = part.programme.matrix[part.coupling][:, part.path].T.tocsr()
+        self.cost = part.programme.cost
+        self.own_cost = self.cost[part.path]
+        self.most = part.most
         self.holding = [each.graph.holding() for each in paths.placed]
         self.copies = paths.copies
         self.counts = np.array([len(each.generators) for each in paths.placed], dtype=float)
         self.flows: dict[int, Floats] = {}
+
+    def useless(self, lower_bounds: Floats, solution: Floats) -> NDArray[np.bool_]:
+        """Whether an edge is in no better solution, of those whose bounds are given."""
+        objective = float(self.cost @ solution)
+        # A little above, so that solutions as good as the first one are not cut off by rounding.
+        return np.asarray(lower_bounds > objective + 1e-7 * max(1.0, abs(objective)))
+
+    def search(
+        self, first: Floats, lower_bounds: Floats, deadline: float, options: Mapping[str, Any]
+    ) -> _Searched | None:
+        """Let HiGHS search for a better solution than a first one; `None` where it finds its own objective wrong."""
+        path = np.concatenate(self.edges)
+        for start in (first, None):
+            highs = whole_numbers_of(self.highs, [*path, *self.switches], options, deadline - time.perf_counter())
+            high = self.most if start is None else np.where(self.useless(lower_bounds, first), 0.0, self.most)
+            highs.changeColsBounds(len(path), path, np.zeros(len(path)), high)
+            ones = np.ones(len(self.switches))
+            highs.changeColsBounds(len(ones), self.switches, 0 * ones, ones)
+            found = searched(highs, start)
+            if found is not None:
+                solution, objective, bound, optimal = found
+                if abs(float(self.cost @ solution) - objective) <= AGREEMENT * max(1.0, abs(objective)):
+                    return _Searched(solution, max(objective - bound, 0.0), optimal)
+        return None
 
     def solve(self) -> bool:
         """Solve from the present basis; whether there is an optimum, found in time."""
@@ -164,11 +304,11 @@ class _Relaxation:
         for job in order:
             if self._place(job) is None:
                 return None
-        found = self._improve(order, self._columns())
+        found = self._improve(order, self.columns())
         if len(self.switches):
             switches = np.round(found[self.switches])
             self.highs.changeColsBounds(len(switches), self.switches, switches, switches)
-            return self._columns() if self.solve() else None
+            return self.columns() if self.solve() else None
         return found
 
     def _improve(self, order: list[int], found: Floats) -> Floats:
@@ -181,7 +321,7 @@ class _Relaxation:
                 self._bound(job, np.zeros(len(kept)), np.full(len(kept), self._count(job)))
                 for flow in self._candidates(job) if self.solve() else []:
                     if flow is not None and self._fix(job, flow) and self.objective < best - 1e-9:
-                        best, kept, found = self.objective, flow, self._columns()
+                        best, kept, found = self.objective, flow, self.columns()
                 if not self._fix(job, kept):
                     return found
             if best > before - 1e-6 * max(1.0, abs(before)):
@@ -216,7 +356,7 @@ class _Relaxation:
         """How many equal jobs it is."""
         return int(self.counts[self.copies[job][0]])
 
-    def _columns(self) -> Floats:
+    def columns(self) -> Floats:
         """Value of each column in the last solve, with the fixed paths exactly."""
         columns = np.array(self.highs.getSolution().col_value)
         for job, flow in self.flows.items():

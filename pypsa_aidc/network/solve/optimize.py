@@ -22,7 +22,7 @@ from pypsa_aidc.network.checks.explain import explain
 from pypsa_aidc.network.checks.quadratic import QUADRATIC
 from pypsa_aidc.network.checks.refusals import refusals
 from pypsa_aidc.network.loads.decisions import built_in, record
-from pypsa_aidc.network.loads.protocol import TOLERANCE, Built
+from pypsa_aidc.network.loads.protocol import TOLERANCE, Built, Start
 from pypsa_aidc.network.loads.registry import loads
 from pypsa_aidc.network.model.ahead import Ahead
 from pypsa_aidc.network.model.hook import ExtraFunctionality, compose, hook
@@ -159,7 +159,7 @@ def optimize(
             logger.info("the solver's objective is not what its solution costs: solved again without a first schedule")
             warm_start = False
             continue
-        objective, bound = _ended(n)
+        condition, objective, bound = solve.proven(n, condition)
         both = [storage for storage in exclusive if storage not in switched and _does_both(n, storage)]
         if not both:
             break
@@ -220,19 +220,13 @@ def solve_again(n: pypsa.Network, /, **kwargs: Any) -> Result:
     if not report.passed:
         clear_results(n)
         report.raise_if_violated()
-    objective, bound = _ended(n)
+    condition, objective, bound = solve.proven(n, condition)
     gap = abs(objective - bound) / max(abs(objective), 1e-9)
     result = Result(
         status=condition, objective=objective, bound=bound, gap=gap, prices="none", audit=report, **solve.told(n)
     )
     store_result(n, result)
     return result
-
-
-def _ended(n: pypsa.Network) -> tuple[float, float]:
-    """Objective of the solved model and its bound, which an LP has reached."""
-    objective = objective_of(n.model)
-    return objective, bound_of(n.model) if discrete(n.model) else objective
 
 
 def _risk(n: pypsa.Network) -> dict[str, Any]:
@@ -301,6 +295,7 @@ class _Solve:
     again: bool = False
     recourse: Given = None
     loads: Sequence[Built] = ()
+    starts: Sequence[Start] = ()
     started: float = 0.0
     built: float = 0.0
     ended: float = 0.0
@@ -333,7 +328,17 @@ class _Solve:
             extra = compose(*built, partial(self._finish, start=own_start))
             ended = solve_network(n, snapshots, extra, outages, again=self.again, **arguments)
         self.ended = time.perf_counter()
+        for each in self.starts:
+            each.release()
         return ended
+
+    def proven(self, n: pypsa.Network, condition: str) -> tuple[str, float, float]:
+        """Condition, objective and bound, which an LP has reached, with what the search of parts has left open."""
+        objective = objective_of(n.model)
+        bound = bound_of(n.model) if discrete(n.model) else objective
+        if not all(each.optimal for each in self.starts):
+            condition = "time_limit"
+        return condition, objective, bound - sum(each.gap for each in self.starts)
 
     def told(self, n: pypsa.Network) -> dict[str, Any]:
         """What a `Result` tells of how it was found."""
@@ -358,9 +363,9 @@ class _Solve:
         n.model.constraints.sanitize_infinities()
         options = self.options
         if start is not None and self.loads:
-            self._show("looking for a first schedule")
-            took = [built.write_start(n, start, options.for_first_schedule) for built in self.loads]
-            options.relaxation_seconds = min(took)
+            self._show("looking for a first schedule", None, lambda: options.words)
+            self.starts = [built.write_start(n, start, options) for built in self.loads]
+            options.relaxation_seconds = min(each.seconds for each in self.starts)
         options.fit_size(sum(built.edges for built in self.loads))
         whole_numbers = bool(discrete(n.model))
         limit = options.limit_search(prices=self.prices and whole_numbers, whole_numbers=whole_numbers)

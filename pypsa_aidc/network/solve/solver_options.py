@@ -22,8 +22,12 @@ _OF_THE_SEARCH = ("objective_target", "objective_bound")
 _AT_THE_FIRST_SOLUTION = {"mip_max_improving_sols": 1}
 """Options with which HiGHS stops at the first solution in whole numbers."""
 
-_LARGE = 10_000
-"""Edges from which on HiGHS searches from an interior point: the simplex method takes several times as long there."""
+LARGE = 10_000
+"""Edges from which on a model is large.
+
+HiGHS then searches from an interior point, since the simplex method takes several times as long; and parts that nothing
+ties together are searched one after the other.
+"""
 
 _LEAST_SECONDS = 0.1
 _FOR_PRICES = 0.05
@@ -59,6 +63,8 @@ class SolverOptions:
     search_limit: float | None = None
     started: float = field(default_factory=time.perf_counter)
     relaxation_seconds: float = math.inf
+    words: str = ""
+    """What is being done, for the line that shows a solve going on."""
 
     def __post_init__(self) -> None:
         limit = self.options.get("time_limit") if self.is_highs else None
@@ -116,6 +122,11 @@ class SolverOptions:
         """Seconds that the first schedule may take."""
         return _FOR_FIRST_SCHEDULE * self.left
 
+    @property
+    def for_parts(self) -> float:
+        """Seconds that the search of all parts of a model may take, infinite without a limit."""
+        return self.left * (1 - 2 * _FOR_PRICES) if self.search_limit is None else self.search_limit
+
     def limit_search(self, *, prices: bool, whole_numbers: bool = True) -> float | None:
         """Give the search for whole numbers the time that is left, but for what the prices will take; return it."""
         if self.search_limit is not None and whole_numbers:
@@ -133,7 +144,7 @@ class SolverOptions:
     def fit_size(self, edges: int) -> None:
         """Let HiGHS begin its search of a large model with the interior point method, unless told otherwise."""
         option = "mip_lp_solver"
-        if self.is_highs and edges >= _LARGE and is_highs_option(option):
+        if self.is_highs and edges >= LARGE and is_highs_option(option):
             self.options.setdefault(option, "ipm")
 
     def go_on_to_the_first(self) -> bool:

@@ -15,7 +15,7 @@ import pypsa
 import xarray as xr
 from numpy.typing import NDArray
 
-from pypsa_aidc.network.loads.protocol import Built
+from pypsa_aidc.network.loads.protocol import Built, Start
 from pypsa_aidc.network.loads.site.gpu_value import occupied, values_of
 from pypsa_aidc.network.loads.site.step_power import step_power
 from pypsa_aidc.network.model.ahead import Ahead
@@ -31,6 +31,7 @@ from pypsa_aidc.units import W_PER_MW
 
 if TYPE_CHECKING:
     from pypsa_aidc.network.loads.site.site import Site
+    from pypsa_aidc.network.solve.solver_options import SolverOptions
 
 logger = logging.getLogger(__name__)
 
@@ -156,11 +157,11 @@ class Paths(Built):
 
         record(n, self)
 
-    def write_start(self, n: pypsa.Network, file: Path, seconds: float) -> float:
+    def write_start(self, n: pypsa.Network, file: Path, options: SolverOptions) -> Start:
         """Write a first schedule, and fix edges that no better one can use."""
         from pypsa_aidc.network.solve.first_schedule import prepare  # above the loads
 
-        return prepare(n, self, file, seconds)
+        return prepare(n, self, file, options)
 
 
 def build_paths(
