@@ -544,8 +544,7 @@ def whole_numbers_of(highs: Any, columns: Sequence[int], options: Mapping[str, A
     copy.setOptionValue("output_flag", False)
     copy.passModel(highs.getLp())
     for option, value in options.items():
-        # HiGHS keeps to one number of threads in a process.
-        if option not in ("threads", "log_file", "output_flag", "time_limit"):
+        if option not in ("log_file", "output_flag", "time_limit"):
             copy.setOptionValue(option, value)
     copy.setOptionValue("time_limit", max(seconds, 0.1))
     kinds = np.full(len(columns), int(highspy.HighsVarType.kInteger), dtype=np.uint8)
@@ -559,7 +558,16 @@ def searched(highs: Any, start: Floats | None) -> tuple[Floats, float, float, bo
         first = cast("Any", highspy).HighsSolution()
         first.col_value = list(start)
         highs.setSolution(first)
-    highs.run()
+    # In a thread of its own it may have another number of threads than HiGHS had before, and Ctrl-C ends it.
+    highs.HandleUserInterrupt = True
+    running = highs.startSolve()
+    try:
+        while running.is_alive():
+            running.join(0.1)
+    except KeyboardInterrupt:
+        highs.cancelSolve()
+        running.join()
+        raise
     info = highs.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None

@@ -47,6 +47,9 @@ _ROUNDS = 3
 _PARTS = 8
 """In how many parts equal jobs are placed, with the relaxation solved between them."""
 
+_FOR_FIRST = 0.5
+"""Most of the time of a part that its first schedule may take."""
+
 _PREFERENCES = (0.0, 0.1, 1.0)
 """How much dearer, in shares of the mean edge cost, edges are made that the relaxation does not use.
 
@@ -129,16 +132,18 @@ def _solve_parts(m: linopy.Model, whole: _Part, parts: list[_Part], file: Path, 
         now = time.perf_counter()
         share = (end - now) / (len(parts) - number)
         options.words = f"part {number + 1} of {len(parts)}"
-        relaxation = _Relaxation(part, now + share)
+        relaxation = _Relaxation(part, now + _FOR_FIRST * share)
         if not relaxation.solve():
             return Start()
         if part.paths.placed:
-            bounds, found = relaxation.edge_bounds(), relaxation.schedule()
-            searched = None if found is None else relaxation.search(found, bounds, now + share, options.options)
-            if searched is None:
+            bound, bounds, found = relaxation.objective, relaxation.edge_bounds(), relaxation.schedule()
+            if found is None:
                 return Start()
-            gap, optimal = gap + searched.gap, optimal and searched.optimal
-            solution[part.columns] = searched.solution
+            better = relaxation.search(found, bounds, now + share, options.options)
+            if better is None:
+                better = _Searched(found, float(relaxation.cost @ found) - bound, optimal=False)
+            gap, optimal = gap + better.gap, optimal and better.optimal
+            solution[part.columns] = better.solution
         else:
             solution[part.columns] = relaxation.columns()
     write_solution(m, solution, file)
@@ -192,10 +197,9 @@ class _Part:
         by_column, by_row = self.programme.components()
         edges = self.paths.split(self.path.astype(float))
         owner = np.array([by_column[int(own[0])] for own in edges])
-        with_paths = list(dict.fromkeys(owner.tolist()))
-        return [self._cut(by_column == number, by_row == number, owner == number) for number in with_paths] + [
-            self._cut(~np.isin(by_column, owner), ~np.isin(by_row, owner), owner < 0)
-        ]
+        found = [self._cut(by_column == each, by_row == each, owner == each) for each in dict.fromkeys(owner.tolist())]
+        rest = self._cut(~np.isin(by_column, owner), ~np.isin(by_row, owner), owner < 0)
+        return [*found, rest] if len(rest.columns) else found
 
     def _cut(self, columns: NDArray[np.bool_], rows: NDArray[np.bool_], jobs: NDArray[np.bool_]) -> _Part:
         column, row = np.cumsum(columns) - 1, np.cumsum(rows) - 1
@@ -248,7 +252,7 @@ class _Relaxation:
     def search(
         self, first: Floats, lower_bounds: Floats, deadline: float, options: Mapping[str, Any]
     ) -> _Searched | None:
-        """Let HiGHS search for a better solution than a first one; `None` where it finds its own objective wrong."""
+        """Let HiGHS search for a better solution than a first one; `None` where it has none, or a wrong cost."""
         path = np.concatenate(self.edges)
         for start in (first, None):
             highs = whole_numbers_of(self.highs, [*path, *self.switches], options, deadline - time.perf_counter())
