@@ -47,6 +47,9 @@ _ROUNDS = 3
 _PARTS = 8
 """In how many parts equal jobs are placed, with the relaxation solved between them."""
 
+_ROUND = 15
+"""How many times as long as the relaxation HiGHS may take, in a large model, before it looks at the clock."""
+
 _FOR_FIRST = 0.5
 """Most of the time of a part that its first schedule may take."""
 
@@ -108,15 +111,18 @@ def prepare(n: pypsa.Network, paths: Paths, file: Path, options: SolverOptions |
     if not relaxation.solve():
         return Start()
     took = time.perf_counter() - started
-    lower_bounds = relaxation.edge_bounds()
+    bound, lower_bounds = relaxation.objective, relaxation.edge_bounds()
     solution = relaxation.schedule()
     if solution is None:
         logger.info("AIDC: no first schedule found at the prices of the relaxation")
         return Start(took)
     write_solution(m, solution, file)
+    objective = float(relaxation.cost @ solution)
+    if paths.edges >= LARGE and options.left < _ROUND * took:
+        logger.info("AIDC: first schedule at %.6g; too little time is left for a search", objective)
+        return _fixed(m, whole, solution, objective - bound, optimal=False)
     useless = relaxation.useless(lower_bounds, solution)
     _bound_edges(m, np.zeros(len(useless)), np.where(useless, 0.0, whole.most))
-    objective = float(relaxation.cost @ solution)
     logger.info("AIDC: first schedule at %.6g, %d of %d edges fixed", objective, useless.sum(), len(useless))
     return Start(took)
 
@@ -147,9 +153,14 @@ def _solve_parts(m: linopy.Model, whole: _Part, parts: list[_Part], file: Path, 
         else:
             solution[part.columns] = relaxation.columns()
     write_solution(m, solution, file)
+    logger.info("AIDC: %d parts apart from each other, %.6g USD from the bound", len(parts), gap)
+    return _fixed(m, whole, solution, gap, optimal=optimal)
+
+
+def _fixed(m: linopy.Model, whole: _Part, solution: Floats, gap: float, *, optimal: bool) -> Start:
+    """Fix the paths of a solution in the model until it is solved."""
     flow = np.round(solution[whole.path])
     _bound_edges(m, flow, flow)
-    logger.info("AIDC: %d parts apart from each other, %.6g USD from the bound", len(parts), gap)
     return Start(gap=gap, optimal=optimal, release=partial(_bound_edges, m, np.zeros(len(flow)), whole.most))
 
 
