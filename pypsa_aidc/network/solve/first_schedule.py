@@ -240,8 +240,9 @@ class _Relaxation:
         paths = part.paths
         self.paths, self.deadline = paths, deadline
         self.highs = part.programme.highs()
-        self.highs.setOptionValue("solver", "ipm")
-        self._first = True
+        self._first = paths.edges >= LARGE
+        if self._first:
+            self.highs.setOptionValue("solver", "ipm")
         self.switches = part.switches.astype(np.int32)
         self.edges = [own.astype(np.int32) for own in paths.split(part.path.astype(float))]
         self.coupling_rows = part.coupling
